@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "formats/base/device_memory.hpp"
+#include "formats/base/phase_times.hpp"
 
 namespace tessera {
 
@@ -28,8 +29,15 @@ class GpuReordering {
 
   /// Enqueues the search on the stream and returns old_of_new, std::int32_t [rows]. Does not wait
   /// for the device. Throws Unsupported for a matrix that the reordering cannot order and for a GPU
-  /// that cannot run it.
-  virtual StreamBuffer order(const DevicePattern& pattern, cudaStream_t stream) const = 0;
+  /// that cannot run it. With `times`, marks its phases there.
+  StreamBuffer order(const DevicePattern& pattern, cudaStream_t stream,
+                     PhaseTimes* times = nullptr) const {
+    return search(pattern, stream, times);
+  }
+
+ private:
+  virtual StreamBuffer search(const DevicePattern& pattern, cudaStream_t stream,
+                              PhaseTimes* times) const = 0;
 };
 
 }  // namespace tessera

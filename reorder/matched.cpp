@@ -9,8 +9,8 @@
 // remembers, and a proposal that is the best for both sides is accepted (locally dominant edges,
 // Preis 1999; in parallel Manne and Bisseling 2007). Those that are left search once more among
 // themselves, and the rest is matched in order. Rows with nothing in common with others keep their
-// order. Time: O(nnz reach). Memory: 22 bytes per nonzero and 148
-// per row; on a GPU 16 per nonzero more, for sorting.
+// order. Time: O(nnz reach). Memory: 22 bytes per nonzero and 156
+// per row, and 8 per row for each thread; on a GPU 20 per nonzero more, for sorting.
 
 #include <algorithm>
 #include <atomic>
@@ -28,27 +28,22 @@
 namespace tessera {
 namespace {
 
+/// What a team shares, and counts of clusters.
+struct Scratch {
+  std::vector<matched::Key> shared;
+  std::vector<std::uint32_t> counts;   // [clusters] 0 between items
+  std::vector<std::int32_t> clusters;  // that have a count
+};
+
 /// A team of one thread.
 class Alone {
  public:
-  explicit Alone(std::vector<matched::Key>& shared) : shared_(shared) {}
+  explicit Alone(Scratch& scratch) : scratch_(scratch) {}
 
-  void* shared() const { return shared_.data(); }
-  std::uint32_t size() const { return 1; }
-  std::uint32_t lane() const { return 0; }
+  void* shared() const { return scratch_.shared.data(); }
   bool is_first() const { return true; }
-  std::uint32_t table_slots() const { return matched::FindPartners::kWideSlots; }
   void sync() const {}
   void add(std::uint32_t* sum, std::uint32_t value) const { *sum += value; }
-  std::uint32_t next(std::uint32_t* sum) const { return (*sum)++; }
-  std::uint32_t read(const std::uint32_t* sum) const { return *sum; }
-  void raise(std::uint32_t* largest, std::uint32_t value) const {
-    *largest = std::max(*largest, value);
-  }
-  /// The owner of a name's slot before; the name takes one that has none.
-  std::uint32_t claim(std::uint32_t* owner, std::uint32_t name) const {
-    return *owner == 0 ? std::exchange(*owner, name) : *owner;
-  }
   matched::Key largest(matched::Key mine) const { return mine; }
   template <class Body>
   void for_each(std::uint32_t count, Body body) const {
@@ -58,9 +53,26 @@ class Alone {
   void for_each_in_groups(std::uint32_t count, Body body) const {
     for (std::uint32_t i = 0; i < count; ++i) body(i, 0u, 1u);
   }
+  template <class ForAll, class Take>
+  bool count(std::int32_t clusters, std::uint32_t, std::uint32_t, ForAll for_all, Take take) const {
+    auto& counts = scratch_.counts;
+    if (counts.size() < static_cast<std::size_t>(clusters)) counts.resize(clusters);
+    for_all([&](std::int32_t cluster) {
+      if (counts[cluster]++ == 0) scratch_.clusters.push_back(cluster);
+      return true;
+    });
+    for (const std::int32_t cluster : scratch_.clusters)
+      take(cluster, std::exchange(counts[cluster], 0));
+    scratch_.clusters.clear();
+    return true;
+  }
+  void store_largest(const matched::BestKeys& best, int kept, matched::Key* found) const {
+    std::copy_n(best.keys, kept, found);
+  }
+  void store_sum(std::uint32_t sum, std::uint32_t* to) const { *to = sum; }
 
  private:
-  std::vector<matched::Key>& shared_;
+  Scratch& scratch_;
 };
 
 class Threads {
@@ -85,6 +97,7 @@ class OnThreads {
     return Array<T>(static_cast<std::size_t>(size));
   }
   bool stops() const { return watch_.stop(); }
+  void phase(const char*) const {}
 
   template <class Step>
   void for_each(std::int64_t count, const Step& step) const {
@@ -93,12 +106,17 @@ class OnThreads {
       for (std::int64_t i = begin; i < end; ++i) step(i);
     });
   }
+  /// Rounds until one does nothing; `first` returns whether it did.
   template <class Start, class First, class Second>
   void for_rounds(std::int64_t count, int rounds, const Start& start, const First& first,
                   const Second& second) const {
     for_each(count, start);
     for (int round = 0; round < rounds; ++round) {
-      for_each(count, [&](std::int64_t i) { first(Threads{}, round, i); });
+      std::atomic<bool> goes_on = false;
+      for_each(count, [&](std::int64_t i) {
+        if (first(Threads{}, round, i)) goes_on.store(true, std::memory_order_relaxed);
+      });
+      if (!goes_on) return;
       for_each(count, second);
     }
   }
@@ -106,10 +124,11 @@ class OnThreads {
   void for_teams(std::int64_t count, const Step& step) {
     constexpr std::int64_t kGrain = 256;
     parallel_for(count, kGrain, [&](std::int64_t begin, std::int64_t end) {
-      shared_.use([&](std::vector<matched::Key>& shared) {
-        shared.resize(std::max({shared.size(), Step::kBlockBytes / sizeof(matched::Key),
-                                Step::kWideBytes / sizeof(matched::Key)}));
-        const Alone team(shared);
+      scratch_.use([&](Scratch& scratch) {
+        if constexpr (requires { Step::kSharedBytes; })
+          scratch.shared.resize(
+              std::max(scratch.shared.size(), Step::kSharedBytes / sizeof(matched::Key)));
+        const Alone team(scratch);
         for (std::int64_t i = begin; i < end; ++i) step(team, i);
       });
     });
@@ -151,10 +170,25 @@ class OnThreads {
         sorted[mine[cols[k]]++] = static_cast<std::uint32_t>(k);
     });
   }
+  /// Sorts the holders of each column by their positions.
+  void place_columns(std::int32_t columns, const matched::PlaceColumns& step) const {
+    constexpr std::int64_t kGrain = 1024;
+    parallel_for(columns, kGrain, [&](std::int64_t begin, std::int64_t end) {
+      std::vector<std::pair<std::int32_t, std::uint32_t>> holders;  // position, entry
+      for (std::int64_t col = begin; col < end; ++col) {
+        holders.clear();
+        std::uint32_t place = step.col_offsets[col];
+        for (std::uint32_t entry = place; entry < step.col_offsets[col + 1]; ++entry)
+          holders.emplace_back(step.position(entry), entry);
+        std::sort(holders.begin(), holders.end());
+        for (const auto& holder : holders) step.put(holder.second, place++);
+      }
+    });
+  }
 
  private:
   Watch& watch_;
-  ScratchPool<std::vector<matched::Key>> shared_;
+  ScratchPool<Scratch> scratch_;
 };
 
 class Matched final : public Reordering {
@@ -171,7 +205,7 @@ class Matched final : public Reordering {
                             matrix.col_indices.data()},
                            options_);
     search.run();
-    Permutation order(search.take_order());
+    Permutation order(std::move(search.order()));
     const std::string chosen = order.is_identity() ? "natural" : "matched";
     return {std::move(order), std::nullopt, chosen};
   }

@@ -24,7 +24,7 @@ inline std::vector<ParamSpec> all_params() {
            {},
            1,
            1024},
-          {"swap_passes", std::int64_t{3}, "passes of swaps over all windows", {}, 0, 100},
+          {"swap_passes", std::int64_t{1}, "passes of swaps over all windows", {}, 0, 100},
           {"keep_natural", true, "keep the order of the file where that has no more TC blocks"},
           time_limit_param()};
 }

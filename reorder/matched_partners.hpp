@@ -36,7 +36,7 @@ struct MeasureCluster {
   std::uint32_t* columns;  // [clusters]
   std::uint32_t* offers;   // [clusters]
 
-  static constexpr std::size_t kWarpBytes = 8, kBlockBytes = 8, kWideBytes = 8;
+  static constexpr std::size_t kSharedBytes = 8;
   TESSERA_HOST_DEVICE Size size_of(std::int64_t cluster) const {
     return size_for(placed.length(static_cast<std::int32_t>(cluster), level));
   }
@@ -85,122 +85,91 @@ TESSERA_HOST_DEVICE constexpr std::int32_t partner_of(Key key, std::int32_t own)
   return distance % 2 == 0 ? own + step : own - step;
 }
 
-/// The most candidates that a table of so many slots holds without long searches.
-TESSERA_HOST_DEVICE constexpr std::uint32_t room(std::uint32_t slots) { return slots / 4 * 3; }
-/// Two sums, the slots, and a list of those in use.
-constexpr std::size_t table_bytes(std::uint32_t slots) {
-  return 8 * (std::size_t{slots} + 1) + 2 * room(slots);
-}
+/// The largest keys that were added, in descending order.
+struct BestKeys {
+  Key keys[kPartners] = {};  // 0: none
 
-/// Finds the clusters that have most columns in common with a source, which is a cluster or a row,
-/// by a hash table of counts. A team whose table is too small for the candidates gives the source
-/// up, and a larger team takes it. Where even the largest table is too small, clusters that meet in
-/// a slot are counted together, under the name of the last one. So the result never depends on the
-/// order of the counting, nor on the table.
+  TESSERA_HOST_DEVICE void add(Key key) {
+    if (key <= keys[kPartners - 1]) return;
+    for (int i = 0; i < kPartners; ++i) {
+      const Key smaller = least(keys[i], key);
+      keys[i] = most(keys[i], key);
+      key = smaller;
+    }
+  }
+  TESSERA_HOST_DEVICE void remove_first() {
+    for (int i = 0; i + 1 < kPartners; ++i) keys[i] = keys[i + 1];
+    keys[kPartners - 1] = 0;
+  }
+};
+
+/// Finds the clusters that have most columns in common with a source, which is a cluster or a row.
+/// How a team counts is its own: team.count() calls for all candidates, then takes the number of
+/// each. A team whose memory is too small for the candidates gives the source up, and a larger team
+/// takes it. Counts are exact, so that the result depends on neither.
 struct FindPartners {
   Placed placed;
   int source_level;       // of a source
   int level;              // of the clusters it is compared with
   std::int32_t clusters;  // whole ones
   std::uint32_t reach;
-  const std::uint32_t* offers;   // [sources] as many or more
+  const std::uint32_t* offers;   // [sources] as many or more; null: as many as a length allows
   const std::uint32_t* columns;  // [clusters] for the worth |a and b| / |a or b|; null: |a and b|
   const std::int32_t* mates;     // [clusters] matched ones take no part; null: all do
   std::uint32_t* shared_cols;    // [sources] columns that the rest of its cluster has too; or null
   int kept;
   Key* partners;  // [sources * kept] best first; 0: none
 
-  static constexpr std::uint32_t kLeastSlots = 64, kWarpSlots = 512, kBlockSlots = 4096,
-                                 kWideSlots = 16384;
-  static constexpr std::size_t kWarpBytes = table_bytes(kWarpSlots);
-  static constexpr std::size_t kBlockBytes = table_bytes(kBlockSlots);
-  static constexpr std::size_t kWideBytes = table_bytes(kWideSlots);
   TESSERA_HOST_DEVICE Size size_of(std::int64_t source) const {
     // Most offers name a cluster that others name too.
-    constexpr std::uint32_t kWarpOffers = 4096, kBlockOffers = 32768;
-    return offers[source] <= kWarpOffers    ? Size::kWarp
-           : offers[source] <= kBlockOffers ? Size::kBlock
-                                            : Size::kWide;
+    constexpr std::uint64_t kWarpOffers = 2048, kBlockOffers = 32768;
+    const std::uint64_t most = most_offers(source);
+    return most <= kWarpOffers ? Size::kWarp : most <= kBlockOffers ? Size::kBlock : Size::kWide;
   }
 
-  /// Whether the team's table had room for all candidates; that of the largest always has.
+  /// Whether the team had memory for all candidates; the largest always has.
   template <class Team>
   TESSERA_HOST_DEVICE bool operator()(const Team& team, std::int64_t item) const {
     const auto source = static_cast<std::int32_t>(item);
     const std::int32_t own = (source << source_level) >> level;
     Key* const found = partners + item * kept;
     if (mates != nullptr && mates[own] != kNone) {
-      team.for_each(kept, [&](std::uint32_t i) { found[i] = 0; });
+      team.for_each(static_cast<std::uint32_t>(kept), [&](std::uint32_t i) { found[i] = 0; });
       return true;
     }
-    const std::uint32_t most_slots = team.table_slots();
-    std::uint32_t size = kLeastSlots;
-    while (size < most_slots && room(size) < entries(item)) size *= 2;
-    Table table(team.shared(), size);
-    count(team, source, table, true);
-    const bool is_exact = table.sums[kUsed] <= room(size);
-    if (!is_exact) {
-      if (size < kWideSlots) {
-        team.sync();
-        return false;
-      }
-      team.sync();
-      count(team, source, table, false);
-    }
-    const std::uint32_t listed = is_exact ? table.sums[kUsed] : size;
-    team.for_each(listed, [&](std::uint32_t i) {
-      const std::uint32_t slot = is_exact ? table.list[i] : i;
-      const std::uint32_t times = table.slots[2 * slot];
-      const auto cluster = static_cast<std::int32_t>(table.slots[2 * slot + 1]) - 1;
-      table.keys[slot] = times == 0 ? 0 : key_of(worth(own, cluster, times), own, cluster);
-    });
-    if (shared_cols != nullptr && team.is_first()) shared_cols[item] = table.sums[kShared];
-    team.sync();
-    Key last_key = ~Key{0};
-    for (int i = 0; i < kept; ++i) {
-      Key mine = 0;
-      if (last_key != 0)
-        team.for_each(listed, [&](std::uint32_t place) {
-          const Key key = table.keys[is_exact ? table.list[place] : place];
-          if (key < last_key) mine = most(mine, key);
+    BestKeys best;
+    std::uint32_t with_own = 0;
+    const bool counted = team.count(
+        clusters,
+        static_cast<std::uint32_t>(least(most_offers(item), static_cast<std::uint64_t>(clusters))),
+        placed.length(source, source_level),
+        [&](auto add) { with_own = for_candidates(team, source, own, add); },
+        [&](std::int32_t cluster, std::uint32_t times) {
+          best.add(key_of(worth(own, cluster, times), own, cluster));
         });
-      last_key = team.largest(mine);
-      if (team.is_first()) found[i] = last_key;
-    }
-    team.sync();
+    if (!counted) return false;
+    team.store_largest(best, kept, found);
+    if (shared_cols != nullptr) team.store_sum(with_own, shared_cols + item);
     return true;
   }
 
  private:
-  static constexpr int kShared = 0, kUsed = 1;
-  struct Table {
-    std::uint32_t size;
-    std::uint32_t* sums;   // [2] columns that the rest of its cluster has too; slots in use
-    Key* keys;             // [size]
-    std::uint32_t* slots;  // [2 * size] the same memory: how often, cluster + 1
-    std::uint16_t* list;   // [room(size)] slots in use
+  TESSERA_HOST_DEVICE std::uint64_t most_offers(std::int64_t source) const {
+    if (offers != nullptr) return offers[source];
+    return (2 * std::uint64_t{reach} + 1) *
+           placed.length(static_cast<std::int32_t>(source), source_level);
+  }
 
-    TESSERA_HOST_DEVICE Table(void* shared, std::uint32_t slot_count)
-        : size(slot_count),
-          sums(static_cast<std::uint32_t*>(shared)),
-          keys(static_cast<Key*>(shared) + 1),
-          slots(reinterpret_cast<std::uint32_t*>(keys)),
-          list(reinterpret_cast<std::uint16_t*>(keys + slot_count)) {}
-  };
-
-  /// Counts how often the source's columns offer each cluster, until the slots in use exceed their
-  /// room; where not `exact`, one slot can be that of several clusters.
-  template <class Team>
-  TESSERA_HOST_DEVICE void count(const Team& team, std::int32_t source, const Table& table,
-                                 bool exact) const {
+  /// Calls add(cluster) for each column that the source and another cluster share, until it returns
+  /// false. Returns a thread's share of the columns that the rest of the source's cluster has too.
+  template <class Team, class Add>
+  TESSERA_HOST_DEVICE std::uint32_t for_candidates(const Team& team, std::int32_t source,
+                                                   std::int32_t own, Add add) const {
     const std::int32_t first_row = source << source_level;
-    const std::int32_t own = first_row >> level;
-    team.for_each(table.size, [&](std::uint32_t i) { table.keys[i] = 0; });
-    team.for_each(2, [&](std::uint32_t i) { table.sums[i] = 0; });
-    team.sync();
     const std::uint32_t begin = placed.begin(source, source_level);
     const std::uint32_t length = placed.length(source, source_level);
     const Reach reaches(reach, length);
+    std::uint32_t with_own = 0;
     team.for_each_in_groups(length, [&](std::uint32_t i, std::uint32_t lane, std::uint32_t lanes) {
       const std::uint32_t k = begin + i;
       if (!placed.is_first(k, first_row)) return;
@@ -209,38 +178,17 @@ struct FindPartners {
       const std::uint32_t last = placed.col_offsets[placed.cols[k] + 1];
       const std::uint32_t from = reaches.begin(first, place), to = reaches.end(last, place);
       if (shared_cols != nullptr && lane == 0)
-        team.add(&table.sums[kShared],
-                 (place > first && placed.holders[place - 1] >> level == own) ||
-                     (place + 1 < last && placed.holders[place + 1] >> level == own));
+        with_own += (place > first && placed.holders[place - 1] >> level == own) ||
+                    (place + 1 < last && placed.holders[place + 1] >> level == own);
       for (std::uint32_t other = from + lane; other < to; other += lanes) {
         const std::int32_t cluster = placed.holders[other] >> level;
         if (cluster == own || cluster >= clusters) continue;
         if (other > from && placed.holders[other - 1] >> level == cluster) continue;
         if (mates != nullptr && mates[cluster] != kNone) continue;
-        const std::uint32_t name = static_cast<std::uint32_t>(cluster) + 1;
-        std::uint32_t slot = mixed(name) & (table.size - 1);
-        if (exact) {
-          if (team.read(&table.sums[kUsed]) > room(table.size)) return;
-          for (;; slot = (slot + 1) & (table.size - 1)) {
-            const std::uint32_t owner = team.claim(&table.slots[2 * slot + 1], name);
-            if (owner == name) break;
-            if (owner != 0) continue;
-            const std::uint32_t used = team.next(&table.sums[kUsed]);
-            if (used < room(table.size)) table.list[used] = static_cast<std::uint16_t>(slot);
-            break;
-          }
-        } else {
-          team.raise(&table.slots[2 * slot + 1], name);
-        }
-        team.add(&table.slots[2 * slot], 1);
+        if (!add(cluster)) return;
       }
     });
-    team.sync();
-  }
-
-  /// At least the number of different candidates.
-  TESSERA_HOST_DEVICE std::uint32_t entries(std::int64_t source) const {
-    return least(offers[source], static_cast<std::uint32_t>(clusters));
+    return with_own;
   }
 
   TESSERA_HOST_DEVICE std::uint32_t worth(std::int32_t a, std::int32_t b,
@@ -254,7 +202,8 @@ struct FindPartners {
 
 /// A round of a matching, part one: everyone that is free proposes to the best free partner, and
 /// both remember the best proposal that they take part in. Proposals of a later round have larger
-/// keys, so that nothing is cleared between rounds.
+/// keys, so that nothing is cleared between rounds. Returns whether there is a proposal; after a
+/// round without any, more rounds change nothing.
 struct Propose {
   const Key* partners;  // [clusters * kPartners]
   const std::int32_t* mates;
@@ -263,10 +212,10 @@ struct Propose {
   Key* best;         // [clusters] the best proposal
 
   template <class Threads>
-  TESSERA_HOST_DEVICE void operator()(const Threads& threads, int round, std::int64_t item) const {
+  TESSERA_HOST_DEVICE bool operator()(const Threads& threads, int round, std::int64_t item) const {
     const auto own = static_cast<std::int32_t>(item);
     proposals[own] = 0;
-    if (mates[own] != kNone) return;
+    if (mates[own] != kNone) return false;
     std::int32_t other = kNone;
     std::uint32_t worth = 0, tie = 0;
     for (int i = 0; i < kPartners; ++i) {
@@ -284,13 +233,14 @@ struct Propose {
       worth = worth_of(key);
       tie = pair_tie;
     }
-    if (other == kNone) return;
+    if (other == kNone) return false;
     const Key proposal = Key(round + 1) << 58 | Key{least(worth, 0x3ffffffu)} << 32 |
                          mixed(static_cast<std::uint32_t>(own));
     proposals[own] = proposal;
     to[own] = other;
     threads.raise(&best[own], proposal);
     threads.raise(&best[other], proposal);
+    return true;
   }
 };
 

@@ -16,7 +16,7 @@ namespace tessera::matched {
 struct Options {
   std::uint32_t reach = 64;     // holders that a column offers on each side, for clusters
   std::uint32_t row_reach = 8;  // and for a row that looks for a better window
-  int swap_passes = 3;
+  int swap_passes = 1;
   int rounds = 7;  // of a matching
   bool keep_natural = true;
 };
@@ -35,9 +35,10 @@ class Search {
         moved_(exec.template array<std::int32_t>(pattern.rows)),
         offsets_(exec.template array<std::uint32_t>(pattern.rows + 1)),
         cols_(exec.template array<std::int32_t>(pattern.nnz)),
-        positions_(exec.template array<std::int32_t>(pattern.nnz)),
+        row_places_(exec.template array<RowPlace>(pattern.rows)),
         col_offsets_(exec.template array<std::uint32_t>(pattern.cols + std::int64_t{1})),
         holders_(exec.template array<std::int32_t>(pattern.nnz)),
+        rows_(exec.template array<std::int32_t>(pattern.nnz)),
         places_(exec.template array<std::uint32_t>(pattern.nnz)),
         sorted_(exec.template array<std::uint32_t>(pattern.nnz)),
         masks_(exec.template array<std::uint16_t>(pattern.nnz)),
@@ -59,7 +60,10 @@ class Search {
     if (pattern_.rows <= kWindowRows || pattern_.nnz == 0) return;
     for (int level = 0; level < kWindowLevel && !exec_.stops(); ++level) {
       place();
-      if (level == 0) count_blocks(blocks_.data());
+      if (level == 0) {
+        count_columns();
+        sum_blocks(blocks_.data());
+      }
       merge(level);
     }
     for (int pass = 0; pass < options_.swap_passes && !exec_.stops(); ++pass)
@@ -68,19 +72,20 @@ class Search {
       place();
       merge(kWindowLevel);
     }
-    if (!exec_.stops()) {
-      place();
-      exec_.for_each(windows(), MateNeighbour{windows(), mates_.data()});
-      swap_mates(block_cost(0.25));
-    }
     place();
-    count_blocks(blocks_.data() + 1);
+    count_columns();
+    if (!exec_.stops()) {
+      exec_.for_each(windows(), MateNeighbour{windows(), mates_.data()});
+      swap_mates(block_cost(0.25), columns_.data());
+    }
+    sum_blocks(blocks_.data() + 1);
     if (options_.keep_natural)
       exec_.for_each(pattern_.rows, ChooseRow{blocks_.data(), blocks_.data() + 1, order_.data()});
+    exec_.phase("end");
   }
 
   /// The old indices of the rows in their new order, [rows].
-  Array<std::int32_t> take_order() { return std::move(order_); }
+  Array<std::int32_t>& order() { return order_; }
 
  private:
   std::int32_t windows() const { return pattern_.rows >> kWindowLevel; }
@@ -93,25 +98,43 @@ class Search {
     return cost;
   }
 
-  /// Puts the pattern in the order at hand.
+  /// Puts the pattern in the order at hand, the first time in that of the file.
   void place() {
+    exec_.phase("place rows");
+    const bool is_first = !std::exchange(knows_columns_, true);
     exec_.running_sum(LengthOfRow{pattern_, order_.data()}, offsets_.data(),
                       pattern_.rows + std::int64_t{1});
-    exec_.for_teams(pattern_.rows, GatherRow{pattern_, order_.data(), offsets_.data(), cols_.data(),
-                                             positions_.data()});
-    exec_.sort_by_column(cols_.data(), pattern_.nnz, pattern_.cols, sorted_.data());
-    if (!std::exchange(knows_columns_, true))
+    auto positions = exec_.template array<std::int32_t>(is_first ? pattern_.nnz : 0);
+    exec_.for_teams(pattern_.rows,
+                    GatherRow{pattern_, order_.data(), offsets_.data(), cols_.data(),
+                              row_places_.data(), is_first ? positions.data() : nullptr});
+    exec_.phase(is_first ? "sort nonzeros by column" : "place columns");
+    if (is_first) {
+      exec_.sort_by_column(cols_.data(), pattern_.nnz, pattern_.cols, sorted_.data());
       exec_.for_each(pattern_.cols + std::int64_t{1},
                      FindColumn{cols_.data(), sorted_.data(), pattern_.nnz, col_offsets_.data()});
-    exec_.for_each(pattern_.nnz, PlaceNonzero{sorted_.data(), positions_.data(), holders_.data(),
-                                              places_.data()});
+      exec_.for_each(pattern_.nnz, PlaceNonzero{sorted_.data(), positions.data(), holders_.data(),
+                                                rows_.data(), places_.data()});
+    } else {
+      exec_.place_columns(pattern_.cols,
+                          PlaceColumns{col_offsets_.data(), rows_.data(), sorted_.data(),
+                                       row_places_.data(), holders_.data(), places_.data()});
+    }
     placed_ = {pattern_.rows,       offsets_.data(), cols_.data(),
                col_offsets_.data(), holders_.data(), places_.data()};
   }
 
-  void count_blocks(std::uint32_t* sum) {
-    const std::int64_t all = (pattern_.rows + std::int64_t{kWindowRows} - 1) / kWindowRows;
-    exec_.for_teams(all, MeasureCluster{placed_, kWindowLevel, 0, columns_.data(), nullptr});
+  std::int64_t all_windows() const {
+    return (pattern_.rows + std::int64_t{kWindowRows} - 1) / kWindowRows;
+  }
+  void count_columns() {
+    exec_.phase("count columns");
+    exec_.for_teams(all_windows(),
+                    MeasureCluster{placed_, kWindowLevel, 0, columns_.data(), nullptr});
+  }
+  void sum_blocks(std::uint32_t* sum) {
+    exec_.phase("count TC blocks");
+    const std::int64_t all = all_windows();
     exec_.running_sum(CountBlocks{columns_.data(), all}, ranks_.data(), all + 1);
     exec_.copy(ranks_.data() + all, sum, 1);
   }
@@ -119,24 +142,30 @@ class Search {
   /// Matches the clusters of a level and moves those of a pair together.
   void merge(int level) {
     const std::int32_t clusters = pattern_.rows >> level;
-    exec_.for_teams(clusters, MeasureCluster{placed_, level, 2 * options_.reach, columns_.data(),
-                                             offers_.data()});
+    // Pairs of windows are worth less of the time than windows.
+    const std::uint32_t reach =
+        level < kWindowLevel ? options_.reach : most(1u, options_.reach / 2);
+    const std::uint32_t second_reach = level < kWindowLevel ? 2 * reach : reach;
+    exec_.phase("count offers");
+    exec_.for_teams(clusters,
+                    MeasureCluster{placed_, level, second_reach, columns_.data(), offers_.data()});
     // Those that others were preferred to search once more, among themselves and farther.
     for (const bool is_first : {true, false}) {
-      exec_.for_teams(clusters,
-                      FindPartners{.placed = placed_,
-                                   .source_level = level,
-                                   .level = level,
-                                   .clusters = clusters,
-                                   .reach = is_first ? options_.reach : 2 * options_.reach,
-                                   .offers = offers_.data(),
-                                   .columns = columns_.data(),
-                                   .mates = is_first ? nullptr : mates_.data(),
-                                   .shared_cols = nullptr,
-                                   .kept = kPartners,
-                                   .partners = partners_.data()});
+      exec_.phase(is_first ? "partners of all clusters" : "partners of free clusters");
+      exec_.for_teams(clusters, FindPartners{.placed = placed_,
+                                             .source_level = level,
+                                             .level = level,
+                                             .clusters = clusters,
+                                             .reach = is_first ? reach : second_reach,
+                                             .offers = offers_.data(),
+                                             .columns = columns_.data(),
+                                             .mates = is_first ? nullptr : mates_.data(),
+                                             .shared_cols = nullptr,
+                                             .kept = kPartners,
+                                             .partners = partners_.data()});
       match(clusters, is_first);
     }
+    exec_.phase("move rows");
     const std::int64_t all = clusters + std::int64_t{1};
     exec_.running_sum(FlagFree{mates_.data(), clusters}, ranks_.data(), all);
     exec_.for_each(clusters, ListFree{mates_.data(), ranks_.data(), to_.data()});
@@ -150,6 +179,7 @@ class Search {
 
   /// Matches clusters by their partners; those with a mate keep it, unless nobody is to have one.
   void match(std::int32_t clusters, bool from_none) {
+    exec_.phase("match");
     exec_.for_rounds(
         clusters, options_.rounds, StartMatching{best_.data(), from_none ? mates_.data() : nullptr},
         Propose{partners_.data(), mates_.data(), proposals_.data(), to_.data(), best_.data()},
@@ -159,19 +189,19 @@ class Search {
   /// Swaps rows between pairs of windows that each have a row which would gain in the other.
   void swap(const BlockCost& cost) {
     place();
-    exec_.for_teams(pattern_.rows, MeasureCluster{placed_, 0, options_.row_reach, columns_.data(),
-                                                  offers_.data()});
+    exec_.phase("windows for rows");
     exec_.for_teams(pattern_.rows, FindPartners{.placed = placed_,
                                                 .source_level = 0,
                                                 .level = kWindowLevel,
                                                 .clusters = windows(),
                                                 .reach = options_.row_reach,
-                                                .offers = offers_.data(),
+                                                .offers = nullptr,
                                                 .columns = nullptr,
                                                 .mates = nullptr,
                                                 .shared_cols = shared_cols_.data(),
                                                 .kept = kWishes,
                                                 .partners = partners_.data()});
+    exec_.phase("wishes");
     exec_.for_each(windows(), CollectWishes{partners_.data(), shared_cols_.data(), wishes_.data()});
     exec_.for_each(windows(), AnswerWishes{wishes_.data(), partners_.data()});
     constexpr int kMatchings = 2;
@@ -185,10 +215,11 @@ class Search {
     }
   }
 
-  void swap_mates(const BlockCost& cost) {
-    exec_.copy(order_.data(), moved_.data(), pattern_.rows);
+  /// Counts the columns of the windows, too, where `columns` is not null.
+  void swap_mates(const BlockCost& cost, std::uint32_t* columns = nullptr) {
+    exec_.phase("swap rows");
     exec_.for_teams(windows(), SwapRows{placed_, mates_.data(), cost, order_.data(), masks_.data(),
-                                        moved_.data()});
+                                        moved_.data(), columns});
     std::swap(order_, moved_);
   }
 
@@ -197,9 +228,10 @@ class Search {
   const Options options_;
   Array<std::int32_t> order_, moved_;              // [rows]
   Array<std::uint32_t> offsets_;                   // [rows + 1]
-  Array<std::int32_t> cols_, positions_;           // [nnz]
+  Array<std::int32_t> cols_;                       // [nnz]
+  Array<RowPlace> row_places_;                     // [rows]
   Array<std::uint32_t> col_offsets_;               // [columns + 1]
-  Array<std::int32_t> holders_;                    // [nnz]
+  Array<std::int32_t> holders_, rows_;             // [nnz]
   Array<std::uint32_t> places_, sorted_;           // [nnz]
   Array<std::uint16_t> masks_;                     // [nnz]
   Array<std::int32_t> mates_, to_;                 // [clusters]

@@ -3,7 +3,7 @@
 //
 // A step for single threads is a functor step(i). A step for teams is a functor step(team, i): the
 // team (one thread of a CPU, a warp or a thread block of a GPU) works on item i together;
-// size_of(i) says which team it deserves, k...Bytes how much memory such a team shares. Results do
+// size_of(i) says which team it deserves, kSharedBytes how much memory a team shares. Results do
 // not depend on the size of a team: counts are integers, and a choice goes by a key that no two
 // candidates share.
 //
@@ -96,14 +96,21 @@ struct LengthOfRow {
   }
 };
 
+/// Where a row of the pattern is in the order at hand.
+struct RowPlace {
+  std::int32_t position;
+  std::uint32_t shift;  // from the number of a nonzero in the pattern to that in the order
+};
+
 struct GatherRow {
   Pattern pattern;
   const std::int32_t* order;
   const std::uint32_t* offsets;
   std::int32_t* cols;
-  std::int32_t* positions;  // [nnz]
+  RowPlace* row_places;     // [rows]
+  std::int32_t* positions;  // [nnz] of nonzeros; or null
 
-  static constexpr std::size_t kWarpBytes = 0, kBlockBytes = 0, kWideBytes = 0;
+  static constexpr std::size_t kSharedBytes = 0;
   TESSERA_HOST_DEVICE Size size_of(std::int64_t position) const {
     return size_for(offsets[position + 1] - offsets[position]);
   }
@@ -111,9 +118,12 @@ struct GatherRow {
   TESSERA_HOST_DEVICE void operator()(const Team& team, std::int64_t position) const {
     const std::int64_t from = pattern.row_offsets[order[position]];
     const std::uint32_t to = offsets[position];
+    const auto place = static_cast<std::int32_t>(position);
+    if (team.is_first())
+      row_places[order[position]] = {place, to - static_cast<std::uint32_t>(from)};
     team.for_each(offsets[position + 1] - to, [&](std::uint32_t k) {
       cols[to + k] = pattern.col_indices[from + k];
-      positions[to + k] = static_cast<std::int32_t>(position);
+      if (positions != nullptr) positions[to + k] = place;
     });
   }
 };
@@ -138,16 +148,38 @@ struct FindColumn {
   }
 };
 
+/// Places the nonzeros in the order of the file, where their columns are sorted.
 struct PlaceNonzero {
   const std::uint32_t* sorted;
   const std::int32_t* positions;
   std::int32_t* holders;
+  std::int32_t* rows;  // [nnz] in the pattern, by column
   std::uint32_t* places;
 
   TESSERA_HOST_DEVICE void operator()(std::int64_t place) const {
     const std::uint32_t k = sorted[place];
-    holders[place] = positions[k];
+    holders[place] = rows[place] = positions[k];
     places[k] = static_cast<std::uint32_t>(place);
+  }
+};
+
+/// Places the nonzeros of columns in another order. How holders are sorted is the executor's.
+struct PlaceColumns {
+  const std::uint32_t* col_offsets;
+  const std::int32_t* rows;       // [nnz] in the pattern, by column
+  const std::uint32_t* nonzeros;  // [nnz] in the pattern, by column
+  const RowPlace* row_places;
+  std::int32_t* holders;
+  std::uint32_t* places;
+
+  TESSERA_HOST_DEVICE std::int32_t position(std::uint32_t entry) const {
+    return row_places[rows[entry]].position;
+  }
+  /// The entry is at a place among the holders of its column.
+  TESSERA_HOST_DEVICE void put(std::uint32_t entry, std::uint32_t place) const {
+    const RowPlace to = row_places[rows[entry]];
+    holders[place] = to.position;
+    places[nonzeros[entry] + to.shift] = place;
   }
 };
 

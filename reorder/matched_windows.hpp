@@ -109,51 +109,82 @@ struct BlockCost {
 
 /// Divides the sixteen rows of two windows anew: the best swap is made until none lowers the cost.
 /// Each column is a mask of the rows that hold it, and a swap only changes which rows are on which
-/// side.
+/// side. A column adds to few of the counts that all swaps are judged by.
 struct SwapRows {
   Placed placed;
   const std::int32_t* mates;  // [windows]
   BlockCost cost;
   const std::int32_t* order;
-  std::uint16_t* masks;   // [nnz]
-  std::int32_t* swapped;  // [rows] the order after the swaps
+  std::uint16_t* masks;    // [nnz]
+  std::int32_t* swapped;   // [rows] the order after the swaps
+  std::uint32_t* columns;  // [windows] of matched windows, after the swaps; or null
 
-  static constexpr std::uint32_t kSwaps = kWindowRows * kWindowRows;
-  static constexpr std::size_t kWarpBytes = 8 * kSwaps, kBlockBytes = kWarpBytes,
-                               kWideBytes = kWarpBytes;
-  TESSERA_HOST_DEVICE Size size_of(std::int64_t window) const {
-    return size_for(placed.length(static_cast<std::int32_t>(window), kWindowLevel));
+  static constexpr std::uint32_t kRows = 2 * kWindowRows, kSwaps = kWindowRows * kWindowRows;
+  static constexpr std::uint32_t kSums = 2 + 2 * kRows + kRows * kRows;
+  static constexpr std::size_t kSharedBytes = 4 * kSums;
+  TESSERA_HOST_DEVICE Size size_of(std::int64_t item) const {
+    const auto a = static_cast<std::int32_t>(item);
+    const std::int32_t b = mates[a];
+    return b < a ? Size::kWarp
+                 : size_for(placed.length(a, kWindowLevel) + placed.length(b, kWindowLevel));
   }
 
   template <class Team>
   TESSERA_HOST_DEVICE void operator()(const Team& team, std::int64_t item) const {
     const auto a = static_cast<std::int32_t>(item);
-    const std::int32_t b = mates[a];
+    const std::int32_t b = mates[a], rows_of_a = a * kWindowRows;
+    const std::int32_t rest = (placed.rows >> kWindowLevel) * kWindowRows;
+    if (b == kNone) copy(team, rows_of_a, kWindowRows);
+    if (rows_of_a + kWindowRows == rest) copy(team, rest, placed.rows - rest);
     if (b < a) return;
     find_masks(team, a, b, true);
     find_masks(team, b, a, false);
     team.sync();
     std::uint32_t side = 0xff;  // the rows of a
-    std::uint64_t now = whole_cost(team, a, b, side);
-    for (int swaps = 0; swaps < 2 * kWindowRows; ++swaps) {
-      const std::uint64_t best = best_swap(team, a, b, side);
-      if (best / kSwaps >= now) break;
-      now = best / kSwaps;
+    const Sums sums(team.shared());
+    for (std::uint32_t swaps = 0;; ++swaps) {
+      add_up(team, a, b, side, sums);
+      if (swaps == kRows) break;
+      const std::uint64_t best = best_swap(team, side, sums);
+      if (best / kSwaps >= cost(sums.columns[0]) + cost(sums.columns[1])) break;
       side = swap(side, static_cast<std::uint32_t>(best % kSwaps));
+      team.sync();
     }
     if (team.is_first()) {
-      std::int64_t to_a = std::int64_t{a} * kWindowRows, to_b = std::int64_t{b} * kWindowRows;
-      for (int i = 0; i < 2 * kWindowRows; ++i) {
-        const std::int32_t row =
-            order[i < kWindowRows ? std::int64_t{a} * kWindowRows + i
-                                  : std::int64_t{b} * kWindowRows + i - kWindowRows];
-        swapped[(side >> i & 1) != 0 ? to_a++ : to_b++] = row;
+      std::int32_t to_a = rows_of_a, to_b = b * kWindowRows;
+      for (std::int32_t i = 0; i < 2 * kWindowRows; ++i)
+        swapped[(side >> i & 1) != 0 ? to_a++ : to_b++] =
+            order[i < kWindowRows ? rows_of_a + i : (b - 1) * kWindowRows + i];
+      if (columns != nullptr) {
+        columns[a] = sums.columns[0];
+        columns[b] = sums.columns[1];
       }
     }
     team.sync();
   }
 
  private:
+  /// Numbers of columns, in the memory that a team shares.
+  struct Sums {
+    std::uint32_t* columns;  // [2] of both sides
+    std::uint32_t* alone;    // [kRows] that no other row of the row's side holds
+    std::uint32_t* absent;   // [kRows] of a row that the other side lacks
+    std::uint32_t*
+        alone_with;  // [kRows * kRows] those of `alone` that a row of the other side holds
+
+    TESSERA_HOST_DEVICE explicit Sums(void* shared)
+        : columns(static_cast<std::uint32_t*>(shared)),
+          alone(columns + 2),
+          absent(alone + kRows),
+          alone_with(absent + kRows) {}
+  };
+
+  template <class Team>
+  TESSERA_HOST_DEVICE void copy(const Team& team, std::int32_t first, std::int32_t rows) const {
+    team.for_each(static_cast<std::uint32_t>(rows),
+                  [&](std::uint32_t i) { swapped[first + i] = order[first + i]; });
+  }
+
   /// The holders of a column among the rows of a window, as bits, from a place at or before them.
   TESSERA_HOST_DEVICE std::uint32_t rows_of(std::int32_t window, std::uint32_t place,
                                             std::uint32_t last) const {
@@ -193,71 +224,74 @@ struct SwapRows {
     });
   }
 
-  /// The rows of a after a swap: one of its rows, by rank, for one of the others, by rank.
-  TESSERA_HOST_DEVICE static std::uint32_t swap(std::uint32_t side, std::uint32_t index) {
-    return side ^ bit(side, index / kWindowRows) ^ bit(~side, index % kWindowRows);
-  }
-  TESSERA_HOST_DEVICE static std::uint32_t bit(std::uint32_t bits, std::uint32_t rank) {
-    for (; rank > 0; --rank) bits &= bits - 1;
+  TESSERA_HOST_DEVICE static constexpr std::uint32_t lowest(std::uint32_t bits) {
     return bits & (~bits + 1);
   }
-
-  /// Calls visit(mask) for a share of the columns of both windows.
+  /// The rows of a after a swap: one of its rows, by rank, for one of the others, by rank.
+  TESSERA_HOST_DEVICE static std::uint32_t swap(std::uint32_t side, std::uint32_t index) {
+    return side ^ 1u << row(side, index / kWindowRows) ^ 1u << row(~side, index % kWindowRows);
+  }
+  TESSERA_HOST_DEVICE static std::uint32_t row(std::uint32_t bits, std::uint32_t rank) {
+    for (; rank > 0; --rank) bits ^= lowest(bits);
+    return index_of(lowest(bits));
+  }
+  TESSERA_HOST_DEVICE static constexpr std::uint32_t index_of(std::uint32_t bit) {
+    return ((bit & 0xff00u) != 0) * 8u + ((bit & 0xf0f0u) != 0) * 4u + ((bit & 0xccccu) != 0) * 2u +
+           ((bit & 0xaaaau) != 0);
+  }
+  /// Calls visit(row) for each of the rows.
   template <class Visit>
-  TESSERA_HOST_DEVICE void for_masks(std::int32_t a, std::int32_t b, std::uint32_t share,
-                                     std::uint32_t shares, Visit visit) const {
-    for (const std::int32_t window : {a, b}) {
-      const std::uint32_t end = placed.begin(window + 1, kWindowLevel);
-      for (std::uint32_t k = placed.begin(window, kWindowLevel) + share; k < end; k += shares)
-        visit(std::uint32_t{masks[k]});
-    }
+  TESSERA_HOST_DEVICE static void for_rows(std::uint32_t rows, Visit visit) {
+    for (; rows != 0; rows ^= lowest(rows)) visit(index_of(lowest(rows)));
   }
 
+  /// The columns of both sides, and what swaps change: a column of one side that has one row there
+  /// leaves with it, unless the row in exchange holds it, and enters with any of its rows.
   template <class Team>
-  TESSERA_HOST_DEVICE std::uint64_t whole_cost(const Team& team, std::int32_t a, std::int32_t b,
-                                               std::uint32_t side) const {
-    auto* const sums = static_cast<std::uint32_t*>(team.shared());
-    team.for_each(2, [&](std::uint32_t i) { sums[i] = 0; });
+  TESSERA_HOST_DEVICE void add_up(const Team& team, std::int32_t a, std::int32_t b,
+                                  std::uint32_t side, const Sums& sums) const {
+    team.for_each(kSums, [&](std::uint32_t i) { sums.columns[i] = 0; });
     team.sync();
     std::uint32_t in_a = 0, in_b = 0;
-    for_masks(a, b, team.lane(), team.size(), [&](std::uint32_t mask) {
-      in_a += (mask & side) != 0;
-      in_b += (mask & ~side) != 0;
-    });
-    team.add(&sums[0], in_a);
-    team.add(&sums[1], in_b);
+    const auto add_rows = [&](std::uint32_t own, std::uint32_t other) {
+      if (own == 0) return;
+      if (other == 0) for_rows(own, [&](std::uint32_t i) { team.add(&sums.absent[i], 1); });
+      if (own != lowest(own)) return;
+      const std::uint32_t i = index_of(own);
+      team.add(&sums.alone[i], 1);
+      for_rows(other, [&](std::uint32_t j) { team.add(&sums.alone_with[kRows * i + j], 1); });
+    };
+    for (const std::int32_t window : {a, b}) {
+      const std::uint32_t begin = placed.begin(window, kWindowLevel);
+      team.for_each(placed.length(window, kWindowLevel), [&](std::uint32_t i) {
+        const std::uint32_t mask = masks[begin + i];
+        in_a += (mask & side) != 0;
+        in_b += (mask & ~side) != 0;
+        add_rows(mask & side, mask & ~side);
+        add_rows(mask & ~side, mask & side);
+      });
+    }
+    team.add(&sums.columns[0], in_a);
+    team.add(&sums.columns[1], in_b);
     team.sync();
-    const std::uint64_t all = cost(sums[0]) + cost(sums[1]);
-    team.sync();
-    return all;
   }
 
   /// The least cost after a swap times kSwaps, plus the index of the swap.
   template <class Team>
-  TESSERA_HOST_DEVICE std::uint64_t best_swap(const Team& team, std::int32_t a, std::int32_t b,
-                                              std::uint32_t side) const {
-    auto* const sums = static_cast<std::uint32_t*>(team.shared());  // [2 * kSwaps]
-    team.for_each(2 * kSwaps, [&](std::uint32_t i) { sums[i] = 0; });
-    team.sync();
-    const std::uint32_t shares = most(1u, team.size() / kSwaps);
-    team.for_each(kSwaps * shares, [&](std::uint32_t i) {
-      const std::uint32_t after = swap(side, i % kSwaps);
-      std::uint32_t in_a = 0, in_b = 0;
-      for_masks(a, b, i / kSwaps, shares, [&](std::uint32_t mask) {
-        in_a += (mask & after) != 0;
-        in_b += (mask & ~after) != 0;
-      });
-      team.add(&sums[2 * (i % kSwaps)], in_a);
-      team.add(&sums[2 * (i % kSwaps) + 1], in_b);
-    });
-    team.sync();
+  TESSERA_HOST_DEVICE std::uint64_t best_swap(const Team& team, std::uint32_t side,
+                                              const Sums& sums) const {
     Key best = 0;
-    team.for_each(kSwaps, [&](std::uint32_t i) {
-      best = most(best, ~Key{(cost(sums[2 * i]) + cost(sums[2 * i + 1])) * kSwaps + i});
+    team.for_each(kSwaps, [&](std::uint32_t index) {
+      const std::uint32_t i = row(side, index / kWindowRows), j = row(~side, index % kWindowRows);
+      const auto after = [&](std::uint32_t columns, std::uint32_t leaves, std::uint32_t enters) {
+        return cost(columns - sums.alone[leaves] + sums.alone_with[kRows * leaves + enters] +
+                    sums.absent[enters]);
+      };
+      best = most(
+          best,
+          ~Key{(after(sums.columns[0], i, j) + after(sums.columns[1], j, i)) * kSwaps + index});
     });
-    best = ~team.largest(best);
-    team.sync();
-    return best;
+    return ~team.largest(best);
   }
 };
 

@@ -48,6 +48,7 @@ TEST_CASE("the GPU finds the order that the host finds, and packs the host's byt
       shuffled_communities(),
       generated("rmat", {{"scale", std::int64_t{14}}}),
       generated("rmat", {{"scale", std::int64_t{15}}}),  // small tables overflow, and large ones
+      random_sparse(300'001, 40, 0.02, 9),  // columns in two parts of a bitmap of positions
   };
   check(matrices);
 }
