@@ -70,6 +70,8 @@ class Tiles {
  private:
   Tile tile(std::int64_t block, std::int64_t strip, std::int64_t chunk, bool read_padding) const;
   std::uint32_t cols_with_nonzeros(const Tile& tile) const;
+  /// Writes the cells of the block to a tile [height * 16] of zeros.
+  void copy_cells(const Tile& tile, float* cells) const;
 
   const Bcsr& a_;
   int height_;
