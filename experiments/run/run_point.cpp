@@ -241,9 +241,10 @@ void PointRunner::State::check(const Multiplication& m, const GpuLimits& gpu,
   });
 
   DenseMatrix c = restore_rows(std::move(*result.c), m.rows);
+  const SpmmTruth* truth = inputs.truth(product, source);
   const CheckedResult checked =
       check_result(source.matrix, inputs.dense_b(product, source), c,
-                   {m.kernel, m.a, m.rows, result.generation}, m.point.check.against_fp32);
+                   {m.kernel, m.a, m.rows, result.generation}, m.point.check.against_fp32, truth);
   if (checked.check) record.check = *checked.check;
   add_fault(record, launch_fault(result.unwritten, result.guards_intact, record.bits));
   add_fault(record, result.fault);
@@ -253,7 +254,8 @@ void PointRunner::State::check(const Multiplication& m, const GpuLimits& gpu,
                           c, restore_rows(std::move(*result.c_of_negated), m.rows),
                           [&](const DenseMatrix& later) {
                             return check_result(source.matrix, inputs.dense_b(product, source),
-                                                later, {m.kernel, m.a, m.rows, result.generation})
+                                                later, {m.kernel, m.a, m.rows, result.generation},
+                                                false, truth)
                                 .reason;
                           }));
   last_c = std::move(c);

@@ -79,6 +79,7 @@ bool ask_for_more(Assignment& assignment, int fd, int gifts) {
   });
   PointRunner runner({.gpu_turn = assignment.gpu_turn,
                       .fresh_orders = assignment.fresh_orders,
+                      .keeps_truth = true,
                       .tell_order = order_teller(fd, place)});
   for (;; ++place) {
     if (Clock::now() >= assignment.stop_at) break;

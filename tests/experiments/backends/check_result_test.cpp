@@ -326,6 +326,21 @@ TEST_CASE("bits tell zeros by their sign and NaNs by their payload") {
                        Error);
 }
 
+TEST_CASE("different bits are counted, and the first is found, wherever they are in a large C") {
+  const DenseMatrix expected = random_dense(3 << 15, 64, 7);  // three parts of the comparison
+  DenseMatrix c = expected;
+  CHECK(compare_bits(c, expected).different == 0);
+  for (const std::int64_t row : {(2 << 15) + 9, (1 << 15) - 1 + (1 << 15), (3 << 15) - 1})
+    c.at(row, 5) = -c.at(row, 5);
+
+  const BitComparison bits = compare_bits(c, expected);
+
+  CHECK(bits.different == 3);
+  REQUIRE(bits.first);
+  CHECK(bits.first->row == (1 << 15) - 1 + (1 << 15));
+  CHECK(bits.first->col == 5);
+}
+
 /// The memory of a launch that wrote all of C and nothing else.
 std::vector<float> written_memory(const DenseMatrix& c, std::size_t guard) {
   std::vector<float> memory(c.values.size() + 2 * guard, std::bit_cast<float>(kPoison));
