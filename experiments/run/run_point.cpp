@@ -131,7 +131,7 @@ struct PointRunner::State {
 
   /// One function per task.
   void run_task(const DenseProduct&, const Point& point, const LoadedInput& source,
-                const Backend& backend, Record& record);
+                Backend& backend, Record& record);
   void run_task(const SparseProduct& product, const Point& point, const LoadedInput& source,
                 const Backend& backend, Record& record);
   void run_task(const SampledProduct& product, const Point& point, const LoadedInput& source,
@@ -196,8 +196,7 @@ Point PointRunner::State::with_kernel(Point point, const OrderedInput& a, Record
 }
 
 void PointRunner::State::run_task(const DenseProduct& requested, const Point& given,
-                                  const LoadedInput& source, const Backend& backend,
-                                  Record& record) {
+                                  const LoadedInput& source, Backend& backend, Record& record) {
   const OrderedInput& a = ordered(given, source, record);
   at = {"kernel", requested.kernel.name};
   const Point point = requested.kernel.name == kAuto ? with_kernel(given, a, record) : given;
@@ -214,7 +213,9 @@ void PointRunner::State::run_task(const DenseProduct& requested, const Point& gi
 
   if (backend_traits(point.backend).predicts) record.analysis = inputs.analysis(point, a);
   const Multiplication multiplication{point, *kernel, *packed.matrix, b, a.order().rows};
+  backend.prepare(multiplication);
   BackendResult result = in_turn(point, [&] { return backend.run(multiplication); });
+  result.finish();
   record.found = std::move(result.findings);
   const double flops =
       2.0 * static_cast<double>(source.matrix.nnz()) * static_cast<double>(product.n);
