@@ -5,7 +5,8 @@
 The table is experiments/results/sweeps/points.csv: a row for one process without checks, for
 `--gpus all` without checks and with them. The matrices are those of experiments/configs/sets/
 real_matrices.toml, found in $TESSERA_DATA; they are read once before, so that every row finds them
-in the cache. `--steps` selects rows. The CPU time is that of all processes.
+in the cache. `--steps` selects rows. The CPU time is that of all processes. With `--merge` the
+rows are those of tables that were measured before.
 """
 
 import argparse
@@ -74,6 +75,15 @@ def measure(folder: Path, step: str, commit: str) -> dict[str, Any]:
             "commit": commit}
 
 
+def write(path: Path, rows: list[dict[str, Any]]) -> None:
+    """The table, in the order of the steps."""
+    order = [name for name, _ in STEPS.values()]
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+        table.writeheader()
+        table.writerows(sorted(rows, key=lambda row: order.index(row["step"])))
+
+
 def main() -> None:
     """Writes the table."""
     parser = argparse.ArgumentParser(description=__doc__,
@@ -81,7 +91,12 @@ def main() -> None:
     parser.add_argument("--csv", type=Path, required=True, help="file for the table")
     parser.add_argument("--records", type=Path, help="folder for the records, which stay there")
     parser.add_argument("--steps", nargs="+", choices=sorted(STEPS), default=list(STEPS))
+    parser.add_argument("--merge", nargs="+", type=Path, help="tables to join, none is measured")
     options = parser.parse_args()
+    if options.merge:
+        write(options.csv, [row for path in options.merge
+                            for row in csv.DictReader(path.open(encoding="utf-8"))])
+        return
     version = subprocess.run([BINARY, "--version"], capture_output=True, text=True, check=True)
     commit = version.stdout.split("commit ")[-1].split()[0].strip(",()")
     rows: list[dict[str, Any]] = []
@@ -91,10 +106,7 @@ def main() -> None:
         for step in options.steps:
             shutil.rmtree(folder / step, ignore_errors=True)
             rows.append(measure(folder, step, commit))
-            with open(options.csv, "w", encoding="utf-8", newline="") as file:
-                table = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
-                table.writeheader()
-                table.writerows(rows)
+            write(options.csv, rows)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "formats/base/check.hpp"
 #include "formats/base/random.hpp"
 #include "oracle/log_histogram.hpp"
 #include "oracle/spmm_oracle.hpp"
