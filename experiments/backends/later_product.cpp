@@ -25,10 +25,11 @@ bool are_opposite(const Values& x, const Values& y) {
   constexpr std::int64_t kGrain = 1 << 18;
   if (x.size() != y.size()) return false;
   std::atomic<bool> opposite = true;
-  parallel_for(static_cast<std::int64_t>(x.size()), kGrain, [&](std::int64_t begin, std::int64_t end) {
-    if (opposite && !are_opposite(x.data() + begin, y.data() + begin, end - begin))
-      opposite = false;
-  });
+  parallel_for(static_cast<std::int64_t>(x.size()), kGrain,
+               [&](std::int64_t begin, std::int64_t end) {
+                 if (opposite && !are_opposite(x.data() + begin, y.data() + begin, end - begin))
+                   opposite = false;
+               });
   return opposite;
 }
 
