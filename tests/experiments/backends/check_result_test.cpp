@@ -456,6 +456,27 @@ TEST_CASE(
   CHECK(wrong["point_id"] == right["point_id"]);
 }
 
+TEST_CASE("a runner that keeps the truth of A and B checks all points as one that does not") {
+  const TemporaryFolder folder;
+  write_text(folder / "c.toml",
+             "schema = 1\n[experiment]\nid = \"c\"\nbackends = [\"emulate\"]\n[grid]\n"
+             "matrix = [\"uniform(rows=40, cols=40, density=0.2, seed=9)\", "
+             "\"uniform(rows=40, cols=40, density=0.2, seed=10)\"]\n"
+             "kernel = [\"csr_spmm\", \"acc_spmm\"]\nreorder = [\"none\", \"degree\"]\n"
+             "n = [8, 9]\nvalues = [\"random\", \"normal\"]\n");
+  const EnvironmentVariable cache("TESSERA_CACHE", folder / "cache");
+  const Plan plan = make_plan(load_config(folder / "c.toml"));
+  REQUIRE(plan.entries.size() == 32);
+  PointRunner keeping({.keeps_truth = true}), plain;
+
+  for (const PlanEntry& entry : plan.entries) {
+    const Json kept = keeping.run(entry.point).record, made = plain.run(entry.point).record;
+    CAPTURE(made["params"].dump());
+    CHECK(kept["status"] == "ok");
+    CHECK(kept["check"] == made["check"]);
+  }
+}
+
 TEST_CASE("a check that is switched off is not made") {
   const auto fault = [](DenseMatrix& c) { c.at(11, 5) += 0.5f; };
 
