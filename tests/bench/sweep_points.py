@@ -75,6 +75,12 @@ def measure(folder: Path, step: str, commit: str) -> dict[str, Any]:
             "commit": commit}
 
 
+def version_commit() -> str:
+    """The commit that the program names."""
+    version = subprocess.run([BINARY, "--version"], capture_output=True, text=True, check=True)
+    return version.stdout.split("commit ")[-1].split()[0].strip(",()")
+
+
 def write(path: Path, rows: list[dict[str, Any]]) -> None:
     """The table, in the order of the steps."""
     order = [name for name, _ in STEPS.values()]
@@ -91,14 +97,14 @@ def main() -> None:
     parser.add_argument("--csv", type=Path, required=True, help="file for the table")
     parser.add_argument("--records", type=Path, help="folder for the records, which stay there")
     parser.add_argument("--steps", nargs="+", choices=sorted(STEPS), default=list(STEPS))
+    parser.add_argument("--commit", help="of a program that does not know it")
     parser.add_argument("--merge", nargs="+", type=Path, help="tables to join, none is measured")
     options = parser.parse_args()
     if options.merge:
         write(options.csv, [row for path in options.merge
                             for row in csv.DictReader(path.open(encoding="utf-8"))])
         return
-    version = subprocess.run([BINARY, "--version"], capture_output=True, text=True, check=True)
-    commit = version.stdout.split("commit ")[-1].split()[0].strip(",()")
+    commit = options.commit or version_commit()
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.records or Path(temporary)
