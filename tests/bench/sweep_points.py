@@ -1,12 +1,12 @@
 """Measures the points a second of a sweep on a GPU host: 24 matrices, 12 kernels, N = 128.
 
-    TESSERA_BINARY=build-gpu/tessera python3 tests/bench/sweep_points.py --csv FILE [--records FOLDER]
+    python3 tests/bench/sweep_points.py --csv FILE [--records FOLDER] [--steps STEP ...]
 
 The table is experiments/results/sweeps/points.csv: a row for one process without checks, for
 `--gpus all` without checks and with them. The matrices are those of experiments/configs/sets/
 real_matrices.toml, found in $TESSERA_DATA; they are read once before, so that every row finds them
-in the cache. `--steps` selects rows. The CPU time is that of all processes. With `--merge` the
-rows are those of tables that were measured before.
+in the cache. $TESSERA_BINARY is the program. The CPU time is that of all processes. With `--merge`
+the rows are those of tables that were measured before.
 """
 
 import argparse
@@ -44,7 +44,8 @@ device = "h200"
 """
 
 
-def run(folder: Path, backend: str, kernels: list[str], arguments: list[str]) -> tuple[float, float]:
+def run(folder: Path, backend: str, kernels: list[str],
+        arguments: list[str]) -> tuple[float, float]:
     """The seconds that a run takes, and its CPU seconds."""
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "points.toml"
