@@ -104,6 +104,10 @@ class GpuSpmm {
   static constexpr const char* kKind = "GPU kernel";
   virtual ~GpuSpmm() = default;
 
+  /// Does what upload() of this A needs no device for. A later upload() of it then takes less time,
+  /// for a caller that shares the device. `packed` may not change or end before.
+  virtual void prepare(const PackedMatrix& /*packed*/) {}
+
   /// Copies the packed A to the current device, for any B of n columns. `packed` has to be in the
   /// format of the host half and is not needed afterwards. Throws Unsupported for a case that the
   /// kernel does not take, OutOfMemory when the device has too little memory.

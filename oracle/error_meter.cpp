@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "formats/base/check.hpp"
@@ -277,6 +278,23 @@ double ulp_upper_end(std::size_t place) {
   if (place == 0) return 0;
   return place + 1 < std::tuple_size_v<UlpHistogram> ? std::ldexp(1.0, static_cast<int>(place) - 2)
                                                      : kInf;
+}
+
+void PanelMeter::add(const RowPiece& piece) {
+  for (std::size_t i = 0; i < piece.truth.size();) {
+    const auto at = static_cast<std::size_t>(batch_.size);
+    const std::size_t count = std::min(piece.truth.size() - i, ElementBatch::kCapacity - at);
+    std::copy_n(piece.truth.begin() + i, count, batch_.truth + at);
+    std::copy_n(piece.magnitude.begin() + i, count, batch_.magnitude + at);
+    std::copy_n(piece.computed.begin() + i, count, batch_.computed + at);
+    if (!piece.fp32.empty()) std::copy_n(piece.fp32.begin() + i, count, batch_.fp32 + at);
+    std::fill_n(batch_.relative + at, count, piece.relative);
+    std::fill_n(batch_.absolute + at, count, piece.absolute);
+    std::fill_n(batch_.row + at, count, piece.row);
+    std::iota(batch_.col + at, batch_.col + at + count, piece.first + static_cast<std::int64_t>(i));
+    added(static_cast<int>(count));
+    i += count;
+  }
 }
 
 double frobenius_norm(std::span<const float> values) {

@@ -22,6 +22,16 @@ class PanelMeter {
     added(1);
   }
 
+  /// Elements of one row, in neighbouring columns from `first` on.
+  struct RowPiece {
+    std::int64_t row = 0, first = 0;
+    double relative = 0, absolute = 0;  // as in Element
+    std::span<const double> truth, magnitude;
+    std::span<const float> computed;
+    std::span<const float> fp32;  // empty where that is not compared
+  };
+  void add(const RowPiece& piece);
+
   /// The batch, which the caller fills from index `size` on; it is never full. Call added() then.
   ElementBatch& batch() { return batch_; }
   void added(int count) {

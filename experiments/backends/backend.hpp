@@ -6,8 +6,10 @@
 // caller checks them against the oracle, or by a round trip.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "experiments/backends/find_order.hpp"
 #include "experiments/points/point.hpp"
@@ -37,6 +39,13 @@ struct BackendResult {
   std::optional<DenseMatrix> c_of_negated;  // of a later launch, with B negated
   std::string fault;                        // what else is wrong; empty when nothing is
   BackendFindings findings;                 // for the record: the time, the prediction, ...
+
+  /// What is left to do on the host, while others may use the device: it sets c, unwritten,
+  /// guards_intact, c_of_negated and fault. To be called by finish() alone; empty where nothing is.
+  std::function<void(BackendResult&)> rest = {};
+  void finish() {
+    if (rest) std::exchange(rest, {})(*this);
+  }
 };
 
 /// One product of two sparse matrices, ready to run.
@@ -133,7 +142,12 @@ class Backend {
   /// backend has a GPU.
   virtual GpuLimits gpu_limits(const Point& point) const;
 
-  /// Throws Unsupported for a combination that is legitimate and cannot be done.
+  /// Does what run() of this product needs no device for: run() of the same object then has the
+  /// device for a shorter time. Throws as run().
+  virtual void prepare(const Multiplication& /*multiplication*/) {}
+
+  /// The result is complete after its finish(). Throws Unsupported for a combination that is
+  /// legitimate and cannot be done.
   virtual BackendResult run(const Multiplication& multiplication) const;
   virtual SparseProductResult multiply(const SparseMultiplication& multiplication) const;
   virtual SampledProductResult multiply(const SampledMultiplication& multiplication) const;

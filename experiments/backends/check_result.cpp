@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "formats/base/check.hpp"
+#include "formats/base/parallel.hpp"
+#include "formats/base/vector_clones.hpp"
 #include "kernels/spmm/narrowed/narrowed_b.hpp"
 #include "oracle/error_bounds.hpp"
 #include "oracle/sddmm_oracle.hpp"
@@ -14,11 +17,25 @@
 namespace tessera {
 namespace {
 
+/// The largest magnitude but for infinities and NaNs. Magnitudes have the order of their bits.
+TESSERA_VECTOR_CLONES
+float largest_finite_of(const float* values, std::int64_t count) {
+  constexpr std::uint32_t kInfinite = 0x7f800000;
+  std::uint32_t most = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(values[i]) & 0x7fffffff;
+    most = std::max(most, magnitude < kInfinite ? magnitude : 0u);
+  }
+  return std::bit_cast<float>(most);
+}
+
 double largest_finite(std::span<const float> values) {
-  double most = 0;
-  for (const float value : values)
-    if (std::isfinite(value)) most = std::max(most, std::abs(static_cast<double>(value)));
-  return most;
+  constexpr std::int64_t kGrain = 1 << 20;
+  std::vector<float> most((values.size() + kGrain - 1) / kGrain);
+  parallel_for(std::ssize(values), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    most[begin / kGrain] = largest_finite_of(values.data() + begin, end - begin);
+  });
+  return most.empty() ? 0.0 : double{std::ranges::max(most)};
 }
 
 /// Smallest subnormal of an operand's type.
@@ -331,7 +348,8 @@ std::string matrix_fault(const CsrMatrix& c, std::int32_t rows, std::int32_t col
 }  // namespace
 
 CheckedResult check_result(const CsrMatrix& a, const DenseMatrix& b, const DenseMatrix& c,
-                           const Computation& computation, bool against_fp32) {
+                           const Computation& computation, bool against_fp32,
+                           const SpmmTruth* known) {
   const Sums sums{computation.kernel.arithmetic(), computation.kernel.terms_per_row(computation.a),
                   computation.rows, computation.generation, largest_finite(b.values)};
   const auto locate = [&](std::int64_t row) {
@@ -339,7 +357,7 @@ CheckedResult check_result(const CsrMatrix& a, const DenseMatrix& b, const Dense
     const auto place = std::ranges::find(old_of_new, static_cast<std::int32_t>(row));
     return computation.a.locate(static_cast<std::int32_t>(place - old_of_new.begin()));
   };
-  return judged(compare_spmm(a, b, c, bound_of(a, sums), against_fp32), locate);
+  return judged(compare_spmm(a, b, c, bound_of(a, sums), against_fp32, known), locate);
 }
 
 CheckedResult check_result(const SparseComputation& computation, const CsrMatrix& c,
@@ -417,13 +435,28 @@ BitComparison compare_bits(const CsrMatrix& c, const CsrMatrix& expected) {
 BitComparison compare_bits(const DenseMatrix& c, const DenseMatrix& expected) {
   require(c.rows == expected.rows && c.cols == expected.cols, "C is {} x {}, its emulation {} x {}",
           c.rows, c.cols, expected.rows, expected.cols);
+  constexpr std::int64_t kGrain = 1 << 20;
+  struct Part {
+    std::int64_t different = 0;
+    std::size_t first = 0;
+  };
+  std::vector<Part> parts((c.values.size() + kGrain - 1) / kGrain);
+  parallel_for(std::ssize(c.values), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    const auto at = static_cast<std::size_t>(begin);
+    const auto bytes = static_cast<std::size_t>(end - begin) * sizeof(float);
+    if (std::memcmp(c.values.data() + at, expected.values.data() + at, bytes) == 0) return;
+    Part& part = parts[at / kGrain];
+    for (std::size_t i = at; i < static_cast<std::size_t>(end); ++i)
+      if (std::bit_cast<std::uint32_t>(c.values[i]) !=
+              std::bit_cast<std::uint32_t>(expected.values[i]) &&
+          part.different++ == 0)
+        part.first = i;
+  });
   std::int64_t different = 0;
   std::size_t first = 0;
-  for (std::size_t i = 0; i < c.values.size(); ++i) {
-    if (std::bit_cast<std::uint32_t>(c.values[i]) ==
-        std::bit_cast<std::uint32_t>(expected.values[i]))
-      continue;
-    if (different++ == 0) first = i;
+  for (const Part& part : parts) {
+    if (different == 0) first = part.first;
+    different += part.different;
   }
   BitComparison bits{static_cast<std::int64_t>(c.values.size()), different, {}};
   const auto place = static_cast<std::int64_t>(first);
@@ -441,10 +474,12 @@ LaunchOutput read_output(std::span<const float> memory, std::size_t guard, std::
           guard);
   const auto poisoned = [](float x) { return std::bit_cast<std::uint32_t>(x) == kPoison; };
   const auto inside = memory.subspan(guard, size);
-  LaunchOutput output{DenseMatrix(rows, cols), std::ranges::count_if(inside, poisoned),
-                      std::ranges::all_of(memory.first(guard), poisoned) &&
-                          std::ranges::all_of(memory.last(guard), poisoned)};
-  std::ranges::copy(inside, output.c.values.begin());
+  LaunchOutput output{.guards_intact = std::ranges::all_of(memory.first(guard), poisoned) &&
+                                       std::ranges::all_of(memory.last(guard), poisoned)};
+  output.unwritten = std::ranges::count_if(inside, poisoned);
+  output.c.rows = rows;
+  output.c.cols = cols;
+  output.c.values.assign(inside.begin(), inside.end());
   return output;
 }
 

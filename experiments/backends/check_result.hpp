@@ -12,6 +12,7 @@
 #include "kernels/sddmm_kernel.hpp"
 #include "kernels/spgemm_kernel.hpp"
 #include "kernels/spmm_kernel.hpp"
+#include "oracle/spmm_oracle.hpp"
 
 namespace tessera {
 
@@ -52,9 +53,10 @@ struct CheckedResult {
 /// The measures are those of oracle/product_errors.hpp. `ulp_histogram` counts errors of at most
 /// `upper_ulp` ulps and more than the entry before allows, `by_condition` has one entry per decade
 /// of condition numbers that is not empty. `smape_fp32_pct` is present when `against_fp32` is true.
-/// Infinity becomes 1e300.
+/// Infinity becomes 1e300. `known` is the truth of A and B, where the caller has it already.
 CheckedResult check_result(const CsrMatrix& a, const DenseMatrix& b, const DenseMatrix& c,
-                           const Computation& computation, bool against_fp32 = false);
+                           const Computation& computation, bool against_fp32 = false,
+                           const SpmmTruth* known = nullptr);
 
 /// The same comparison for a sparse C, in the order of the operands, with missing and extra cells
 /// of its pattern. A C whose shape or arrays are no matrix is wrong and has no check. Extra cells
@@ -82,7 +84,7 @@ inline constexpr std::uint32_t kPoison = 0xffffffff;
 
 /// C as a launch left it in memory that was poisoned before.
 struct LaunchOutput {
-  DenseMatrix c;
+  DenseMatrix c = {};
   std::int64_t unwritten = 0;  // elements of C that still are poison
   bool guards_intact = true;   // the guard bands still are poison
 };

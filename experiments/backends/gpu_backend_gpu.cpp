@@ -21,12 +21,17 @@ class GpuBackend final : public Backend {
   bool has_lost_device() const override { return context_is_lost(); }
   GpuLimits gpu_limits(const Point&) const override { return limits_of_gpu(); }
 
+  void prepare(const Multiplication& m) override {
+    prepared_ = device_half(m.point);
+    prepared_->prepare(m.a);
+    prepared_product_ = &m;
+  }
+
   BackendResult run(const Multiplication& m) const override {
-    const auto& registry = Registry<GpuSpmm>::instance();
-    const auto& [name, params] = dense_product(m.point).kernel;
-    require<Unsupported>(registry.contains(name), "kernel {} has no device half", name);
-    return forgetting_out_of_memory([&, &kernel = name, &given = params] {
-      return measure_dense_product(m, *registry.make(kernel, given)->upload(m.a, m.b.cols));
+    return forgetting_out_of_memory([&] {
+      if (prepared_product_ == &m)
+        return measure_dense_product(m, *prepared_->upload(m.a, m.b.cols));
+      return measure_dense_product(m, *device_half(m.point)->upload(m.a, m.b.cols));
     });
   }
 
@@ -37,6 +42,17 @@ class GpuBackend final : public Backend {
   SampledProductResult multiply(const SampledMultiplication& m) const override {
     return forgetting_out_of_memory([&] { return measure_sampled_product(m); });
   }
+
+ private:
+  static std::unique_ptr<GpuSpmm> device_half(const Point& point) {
+    const auto& registry = Registry<GpuSpmm>::instance();
+    const auto& [name, params] = dense_product(point).kernel;
+    require<Unsupported>(registry.contains(name), "kernel {} has no device half", name);
+    return registry.make(name, params);
+  }
+
+  std::unique_ptr<GpuSpmm> prepared_ = nullptr;  // the device half of the prepared product
+  const Multiplication* prepared_product_ = nullptr;
 };
 
 const Register<Backend> entry{{

@@ -87,8 +87,8 @@ class RepeatedLaunches final : public RepeatedProduct {
   void change() override;
   double launch_us() override;
 
-  /// The output of a launch with the operand negated.
-  LaunchOutput of_negated(std::int64_t rows, std::int64_t cols);
+  /// Leaves in the output what a launch with the operand negated writes.
+  void launch_negated();
   /// Gives the operand its sign back.
   void restore();
 

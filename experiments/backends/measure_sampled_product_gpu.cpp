@@ -49,7 +49,8 @@ SampledProductResult measure_sampled_product(const SampledMultiplication& m) {
   add_reason(repeat_fault(repeated), times.fault);
   result.findings.time = time_part(times, m.point.measure);
   if (m.point.check.enabled) {
-    LaunchOutput later = repeated.of_negated(1, nnz);
+    repeated.launch_negated();
+    LaunchOutput later = output.read(1, nnz);
     add_reason(later_launch_fault(later), result.fault);
     result.s_of_negated = with_values(m.pattern, std::move(later.c.values));
   }

@@ -22,10 +22,6 @@ std::string cpu_model() {
   return "unknown";
 }
 
-std::int64_t memory_bytes() {
-  return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
-}
-
 class HostProbe final : public Probe {
  public:
   Json look() const override {
@@ -47,6 +43,10 @@ const Register<Probe> entry{{
 }};
 
 }  // namespace
+
+std::int64_t memory_bytes() {
+  return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+}
 
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);

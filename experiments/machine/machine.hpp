@@ -1,6 +1,7 @@
 // A description of this machine: found by probes, printed by `tessera doctor`, kept in env records.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "experiments/points/point.hpp"
@@ -30,6 +31,9 @@ int gpu_count();
 
 /// Commit of the sources with "+dirty" when they were changed, compiler, flags, version.
 Json build_description();
+
+/// The memory of this machine.
+std::int64_t memory_bytes();
 
 /// "2026-11-21T09:30:00Z"
 std::string utc_now();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "experiments/machine/machine.hpp"
 #include "experiments/run/describe.hpp"
 #include "experiments/run/point_identity.hpp"
 #include "formats/base/extents.hpp"
@@ -148,6 +149,15 @@ const DenseMatrix& PointInputs::ordered_dense_b(const DenseProduct& product,
   if (!a.order().cols) return b;
   return ordered_dense_b_.get({a.key, key_of(product, source.matrix)},
                               [&] { return permute_rows(b, *a.order().cols); });
+}
+
+const SpmmTruth* PointInputs::truth(const DenseProduct& product, const LoadedInput& a) {
+  constexpr std::int64_t kShareOfMemory = 32;  // every worker keeps one
+  if (!options_.keeps_truth ||
+      SpmmTruth::bytes(a.matrix.rows, product.n) > memory_bytes() / kShareOfMemory)
+    return nullptr;
+  return &truth_.get({a.hash, key_of(product, a.matrix)},
+                     [&] { return spmm_truth(a.matrix, dense_b(product, a)); });
 }
 
 const CsrMatrix& PointInputs::sparse_b(const Point& point, const OrderedInput& a) {

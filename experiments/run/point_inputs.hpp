@@ -14,6 +14,7 @@
 #include "experiments/run/run_point.hpp"
 #include "formats/format.hpp"
 #include "formats/io/source.hpp"
+#include "oracle/spmm_oracle.hpp"
 
 namespace tessera {
 
@@ -100,6 +101,10 @@ class PointInputs {
   const DenseMatrix& ordered_dense_b(const DenseProduct& product, const LoadedInput& source,
                                      const OrderedInput& a);
 
+  /// The truth of A and that B, for every kernel's C in the order of the file; nullptr where it is
+  /// not kept, or takes too much memory to be.
+  const SpmmTruth* truth(const DenseProduct& product, const LoadedInput& a);
+
   /// A sparse B with its rows in the order of the columns of the reordered A. Throws Unsupported
   /// where the shapes or the order do not allow the product.
   const CsrMatrix& sparse_b(const Point& point, const OrderedInput& a);
@@ -146,6 +151,11 @@ class PointInputs {
     DenseKey b;
     bool operator==(const OrderedDenseKey&) const = default;
   };
+  struct TruthKey {
+    std::string content;  // LoadedInput::hash
+    DenseKey b;
+    bool operator==(const TruthKey&) const = default;
+  };
   struct FactorsKey {
     OrderKey order;
     std::int64_t n = 0;
@@ -170,6 +180,7 @@ class PointInputs {
   LastValueCache<PackedInput, PackedKey> packed_;
   LastValueCache<DenseMatrix, DenseKey> dense_b_;
   LastValueCache<DenseMatrix, OrderedDenseKey> ordered_dense_b_;
+  LastValueCache<SpmmTruth, TruthKey> truth_;
   LastValueCache<DenseFactors, FactorsKey> dense_factors_;
   LastValueCache<CsrMatrix, SparseKey> sparse_b_;  // the transpose, or a reordered B
   LastValueCache<Figures, StatisticsKey> statistics_;

@@ -131,7 +131,7 @@ struct PointRunner::State {
 
   /// One function per task.
   void run_task(const DenseProduct&, const Point& point, const LoadedInput& source,
-                const Backend& backend, Record& record);
+                Backend& backend, Record& record);
   void run_task(const SparseProduct& product, const Point& point, const LoadedInput& source,
                 const Backend& backend, Record& record);
   void run_task(const SampledProduct& product, const Point& point, const LoadedInput& source,
@@ -196,8 +196,7 @@ Point PointRunner::State::with_kernel(Point point, const OrderedInput& a, Record
 }
 
 void PointRunner::State::run_task(const DenseProduct& requested, const Point& given,
-                                  const LoadedInput& source, const Backend& backend,
-                                  Record& record) {
+                                  const LoadedInput& source, Backend& backend, Record& record) {
   const OrderedInput& a = ordered(given, source, record);
   at = {"kernel", requested.kernel.name};
   const Point point = requested.kernel.name == kAuto ? with_kernel(given, a, record) : given;
@@ -214,7 +213,9 @@ void PointRunner::State::run_task(const DenseProduct& requested, const Point& gi
 
   if (backend_traits(point.backend).predicts) record.analysis = inputs.analysis(point, a);
   const Multiplication multiplication{point, *kernel, *packed.matrix, b, a.order().rows};
+  backend.prepare(multiplication);
   BackendResult result = in_turn(point, [&] { return backend.run(multiplication); });
+  result.finish();
   record.found = std::move(result.findings);
   const double flops =
       2.0 * static_cast<double>(source.matrix.nnz()) * static_cast<double>(product.n);
@@ -241,9 +242,10 @@ void PointRunner::State::check(const Multiplication& m, const GpuLimits& gpu,
   });
 
   DenseMatrix c = restore_rows(std::move(*result.c), m.rows);
+  const SpmmTruth* truth = inputs.truth(product, source);
   const CheckedResult checked =
       check_result(source.matrix, inputs.dense_b(product, source), c,
-                   {m.kernel, m.a, m.rows, result.generation}, m.point.check.against_fp32);
+                   {m.kernel, m.a, m.rows, result.generation}, m.point.check.against_fp32, truth);
   if (checked.check) record.check = *checked.check;
   add_fault(record, launch_fault(result.unwritten, result.guards_intact, record.bits));
   add_fault(record, result.fault);
@@ -253,7 +255,8 @@ void PointRunner::State::check(const Multiplication& m, const GpuLimits& gpu,
                           c, restore_rows(std::move(*result.c_of_negated), m.rows),
                           [&](const DenseMatrix& later) {
                             return check_result(source.matrix, inputs.dense_b(product, source),
-                                                later, {m.kernel, m.a, m.rows, result.generation})
+                                                later, {m.kernel, m.a, m.rows, result.generation},
+                                                false, truth)
                                 .reason;
                           }));
   last_c = std::move(c);

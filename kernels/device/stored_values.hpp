@@ -14,8 +14,9 @@ namespace tessera {
 /// which no instruction of the device gives, keeps that.
 DeviceArray<std::byte> upload_as(ElementType type, std::span<const float> values);
 
-/// The values of memory [elements of that type]. Of an element whose bits are all set, all 32 bits
-/// of the FP32 value are set.
+/// The values of memory [elements of that type], which may be of the device. Of an element whose
+/// bits are all set, all 32 bits of the FP32 value are set.
+std::vector<float> widened(ElementType type, std::span<const std::byte> memory);
 std::vector<float> download_as(ElementType type, const DeviceArray<std::byte>& memory);
 
 }  // namespace tessera

@@ -20,8 +20,7 @@ DeviceArray<std::byte> upload_as(ElementType type, std::span<const float> values
   return DeviceArray<std::byte>(std::as_bytes(std::span<const std::uint16_t>(bits)));
 }
 
-std::vector<float> download_as(ElementType type, const DeviceArray<std::byte>& memory) {
-  const std::vector<std::byte> bytes = memory.download();
+std::vector<float> widened(ElementType type, std::span<const std::byte> bytes) {
   std::vector<float> values(bytes.size() / bytes_of(type));
   if (type == ElementType::kFp32) {
     std::memcpy(values.data(), bytes.data(), bytes.size());
@@ -33,6 +32,10 @@ std::vector<float> download_as(ElementType type, const DeviceArray<std::byte>& m
     return each == kAllHalfBits ? std::bit_cast<float>(kAllBits) : from_16_bits(type, each);
   });
   return values;
+}
+
+std::vector<float> download_as(ElementType type, const DeviceArray<std::byte>& memory) {
+  return widened(type, memory.download());
 }
 
 }  // namespace tessera

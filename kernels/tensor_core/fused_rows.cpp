@@ -9,6 +9,7 @@
 
 #include "formats/base/parallel.hpp"
 #include "formats/base/vector_clones.hpp"
+#include "kernels/tensor_core/conversions.hpp"
 
 namespace tessera {
 namespace {
@@ -41,6 +42,43 @@ constexpr int kWidth = 4;
 #include "kernels/tensor_core/fused_step_lanes.inl"
 }  // namespace portable
 
+/// Converts values and finds their alignment exponents; true when all are finite.
+template <Conversion kConversion>
+[[gnu::always_inline]] inline bool convert_values(const float* __restrict from, std::int64_t count,
+                                                  float* __restrict values,
+                                                  std::int16_t* __restrict exponents) {
+  constexpr int kLeast = operand_format(type_of(kConversion)).min_exponent;
+  int special = 0;
+  for (std::int64_t j = 0; j < count; ++j) {
+    const float value = converted<kConversion>(from[j]);
+    const std::uint32_t magnitude = float_bits(value) & kMagnitudeBits;
+    // The field of a subnormal number is zero, and its exponent that of the least normal one.
+    const int exponent = std::max(static_cast<int>(magnitude >> 23) - 127, kLeast);
+    values[j] = value;
+    exponents[j] = static_cast<std::int16_t>(magnitude == 0 ? kZeroExponent : exponent);
+    special |= magnitude >= kInfiniteBits;
+  }
+  return special == 0;
+}
+
+TESSERA_VECTOR_CLONES
+bool convert_row(Conversion conversion, const float* from, std::int64_t count, float* values,
+                 std::int16_t* exponents) {
+  switch (conversion) {
+    case Conversion::kTf32:
+      break;
+    case Conversion::kTf32Even:
+      return convert_values<Conversion::kTf32Even>(from, count, values, exponents);
+    case Conversion::kTf32Raw:
+      return convert_values<Conversion::kTf32Raw>(from, count, values, exponents);
+    case Conversion::kFp16:
+      return convert_values<Conversion::kFp16>(from, count, values, exponents);
+    case Conversion::kBf16:
+      return convert_values<Conversion::kBf16>(from, count, values, exponents);
+  }
+  return convert_values<Conversion::kTf32>(from, count, values, exponents);
+}
+
 /// One element by the scalar rule, with all products of the step given.
 float step_element(const FusedStep& step, std::span<const StepTerm> terms, const MmaOperand& b,
                    std::int64_t col, float c) {
@@ -65,18 +103,18 @@ std::int16_t alignment_exponent(float value, NumberFormat format) {
 MmaOperand::MmaOperand(const DenseMatrix& dense, Conversion conversion)
     : cols_(dense.cols),
       stride_((dense.cols + kLanes - 1) / kLanes * kLanes),
-      values_(static_cast<std::size_t>(dense.rows * stride_), 0.0f),
-      exponents_(values_.size(), kZeroExponent),
+      values_(
+          std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(dense.rows * stride_))),
+      exponents_(std::make_unique_for_overwrite<std::int16_t[]>(
+          static_cast<std::size_t>(dense.rows * stride_))),
       finite_(static_cast<std::size_t>(dense.rows), 1) {
-  const NumberFormat format = operand_format(type_of(conversion));
   parallel_for(dense.rows, 256, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      for (std::int64_t j = 0; j < cols_; ++j) {
-        const float value = convert(dense.at(i, j), conversion);
-        values_[i * stride_ + j] = value;
-        exponents_[i * stride_ + j] = alignment_exponent(value, format);
-        if (!std::isfinite(value)) finite_[i] = 0;
-      }
+      float* const to = values_.get() + i * stride_;
+      std::int16_t* const exponents = exponents_.get() + i * stride_;
+      finite_[i] = convert_row(conversion, dense.row(i).data(), cols_, to, exponents);
+      std::fill(to + cols_, to + stride_, 0.0f);
+      std::fill(exponents + cols_, exponents + stride_, kZeroExponent);
     }
   });
   all_finite_ = std::ranges::find(finite_, 0) == finite_.end();

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -35,17 +36,15 @@ class MmaOperand {
   bool row_is_finite(std::int64_t row) const { return finite_[row] != 0; }
   bool all_finite() const { return all_finite_; }
   /// The row's values, padded with zeros to a multiple of kLanes.
-  const float* values(std::int64_t row) const { return values_.data() + row * stride_; }
-  const std::int16_t* exponents(std::int64_t row) const {
-    return exponents_.data() + row * stride_;
-  }
+  const float* values(std::int64_t row) const { return values_.get() + row * stride_; }
+  const std::int16_t* exponents(std::int64_t row) const { return exponents_.get() + row * stride_; }
 
  private:
   std::int64_t cols_;
   std::int64_t stride_;
-  std::vector<float> values_;            // [rows * stride]
-  std::vector<std::int16_t> exponents_;  // [rows * stride]
-  std::vector<std::uint8_t> finite_;     // [rows]
+  std::unique_ptr<float[]> values_;            // [rows * stride]
+  std::unique_ptr<std::int16_t[]> exponents_;  // [rows * stride]
+  std::vector<std::uint8_t> finite_;           // [rows]
   bool all_finite_;
 };
 

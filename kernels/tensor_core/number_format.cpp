@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/tensor_core/conversions.hpp"
+
 namespace tessera {
 namespace {
 
@@ -31,39 +33,6 @@ float round_to_nearest_even(std::uint64_t magnitude, int exponent, NumberFormat 
   return std::ldexp(static_cast<float>(kept), lowest);
 }
 
-float float_to_fp16(float value) {
-  if (!std::isfinite(value) || value == 0) return value;
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const int field = static_cast<int>((bits >> 23) & 255);
-  const std::uint32_t fraction = bits & 0x7fffff;
-  const auto significand = static_cast<std::int64_t>(field == 0 ? fraction : fraction | 0x800000);
-  const float magnitude = round_to_fp16(significand, std::max(field, 1) - 127 - 23);
-  return with_sign(magnitude, bits >> 31 != 0);
-}
-
-float float_to_bf16(float value) {
-  auto bits = std::bit_cast<std::uint32_t>(value);
-  if (std::isnan(value)) return std::bit_cast<float>(0x7fff0000u);
-  bits += 0x7fff + (bits >> 16 & 1);  // to nearest even; a carry moves the exponent up
-  return std::bit_cast<float>(bits & 0xffff0000u);
-}
-
-float float_to_tf32(float value, bool round) {
-  auto bits = std::bit_cast<std::uint32_t>(value);
-  // Adds half a unit of the last kept bit to the magnitude; a carry moves the exponent up. The
-  // payload of a NaN is truncated in both conversions (observed on an H200).
-  if (round && std::isfinite(value)) bits += 0x1000;
-  return std::bit_cast<float>(bits & 0xffffe000);
-}
-
-/// Every NaN becomes the one with all kept bits set.
-float float_to_tf32_even(float value) {
-  auto bits = std::bit_cast<std::uint32_t>(value);
-  if (std::isnan(value)) return std::bit_cast<float>(0x7fffe000u);
-  if (std::isfinite(value)) bits += 0xfff + (bits >> 13 & 1);  // a carry moves the exponent up
-  return std::bit_cast<float>(bits & 0xffffe000);
-}
-
 }  // namespace
 
 std::string_view name_of(MmaType type) {
@@ -83,16 +52,17 @@ std::string_view name_of(MmaType type) {
 float convert(float value, Conversion conversion) {
   switch (conversion) {
     case Conversion::kTf32:
-    case Conversion::kTf32Raw:
       break;
     case Conversion::kTf32Even:
-      return float_to_tf32_even(value);
+      return converted<Conversion::kTf32Even>(value);
+    case Conversion::kTf32Raw:
+      return converted<Conversion::kTf32Raw>(value);
     case Conversion::kFp16:
-      return float_to_fp16(value);
+      return converted<Conversion::kFp16>(value);
     case Conversion::kBf16:
-      return float_to_bf16(value);
+      return converted<Conversion::kBf16>(value);
   }
-  return float_to_tf32(value, conversion == Conversion::kTf32);
+  return converted<Conversion::kTf32>(value);
 }
 
 float round_to_fp16(std::int64_t sum, int exponent) {

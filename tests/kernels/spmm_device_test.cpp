@@ -50,8 +50,10 @@ BackendResult multiply(const Choice& choice, const SpmmKernel& kernel, const Pac
       {choice.kernel, Registry<SpmmKernel>::instance().resolve(choice.kernel, choice.params)}};
   point.measure.warmup = 0;
   point.measure.min_samples = point.measure.max_samples = 1;
-  return find_backend("gpu").backend->run(
+  BackendResult result = find_backend("gpu").backend->run(
       Multiplication{point, kernel, packed, b, Permutation::identity(packed.rows())});
+  result.finish();
+  return result;
 }
 
 Verdict run(const Choice& choice, const CsrMatrix& a, const DenseMatrix& b) {

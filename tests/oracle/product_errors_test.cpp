@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "formats/base/check.hpp"
 #include "formats/base/random.hpp"
 #include "oracle/log_histogram.hpp"
 #include "oracle/spmm_oracle.hpp"
@@ -166,6 +167,50 @@ TEST_CASE("SMAPE against FP32 does not charge a product with the errors of FP32"
   CHECK(like_fp32.smape_fp32_pct == 0);
   CHECK(unlike.smape_fp32_pct == 50);
   CHECK_FALSE(sums_of_two({1}, {half_ulp}, {1}).smape_fp32_pct.has_value());
+}
+
+TEST_CASE("a truth that is known already gives the same measures, and another gives others") {
+  const CsrMatrix a = random_sparse(100, 60, 0.2, 81);
+  DenseMatrix b = random_dense(60, 45, 82);
+  DenseMatrix c = spmm_fp32(a, b);
+  c.at(40, 3) = kInf;
+  b.at(7, 44) = kInf;
+  const SpmmTruth truth = spmm_truth(a, b);
+  CHECK(SpmmTruth::bytes(100, 45) == 2 * 8 * 100 * 45);
+
+  const ProductErrors made = compare_spmm(a, b, c, fp32_bound(a), true);
+
+  CHECK(compare_spmm(a, b, c, fp32_bound(a), true, &truth) == made);
+  SpmmTruth other = truth;
+  other.rows.product[17] += 1;
+  CHECK_FALSE(compare_spmm(a, b, c, fp32_bound(a), true, &other) == made);
+  const SpmmTruth smaller = spmm_truth(random_sparse(99, 60, 0.2, 81), b);
+  CHECK_THROWS_AS(compare_spmm(a, b, c, fp32_bound(a), true, &smaller), Error);
+}
+
+TEST_CASE("the truth of an element is the same beside any number of other columns") {
+  const CsrMatrix a = random_sparse(50, 60, 0.3, 83);
+  DenseMatrix b = random_dense(60, 71, 84);
+  b.at(3, 10) = kInf;
+  b.at(4, 66) = -kInf;
+  const TrueRows all = spmm_fp64(a, b, 0, 50);
+  for (const std::int64_t n : {1, 7, 32, 40, 64}) {
+    CAPTURE(n);
+    DenseMatrix last(60, n);  // the last columns of B
+    for (std::int64_t i = 0; i < 60; ++i)
+      for (std::int64_t j = 0; j < n; ++j) last.at(i, j) = b.at(i, 71 - n + j);
+    const TrueRows some = spmm_fp64(a, last, 0, 50);
+    for (std::int64_t i = 0; i < 50; ++i)
+      for (std::int64_t j = 0; j < n; ++j) {
+        const auto at = static_cast<std::size_t>(i * n + j);
+        const auto place = static_cast<std::size_t>(i * 71 + 71 - n + j);
+        CAPTURE(i);
+        CAPTURE(j);
+        const bool both_nan = std::isnan(some.product[at]) && std::isnan(all.product[place]);
+        CHECK((both_nan || some.product[at] == all.product[place]));
+        CHECK(some.magnitude[at] == all.magnitude[place]);
+      }
+  }
 }
 
 TEST_CASE("truncated results are biased towards zero, rounded ones are not") {

@@ -60,23 +60,46 @@ struct KernelArguments {
   }
 };
 
+/// The tiles of A as the device reads them, still on the host.
+struct HostTiles {
+  std::int64_t rows, block_rows, strips_per_block_row;
+  int height;
+  std::vector<std::int64_t> strip_offset;  // as in KernelArguments, like the following
+  std::vector<RowsOfB> rows_of_b;
+  std::vector<std::uint32_t> fragments;
+  std::vector<float> cells;
+};
+
+inline HostTiles tiles_of(const Bcsr& a, const SmatOptions& options) {
+  const Tiles tiles(a, options.read_padding);
+  HostTiles host{.rows = a.rows(),
+                 .block_rows = a.block_rows,
+                 .strips_per_block_row = tiles.strips_per_block_row(),
+                 .height = tiles.height(),
+                 .strip_offset = {tiles.strip_offset().begin(), tiles.strip_offset().end()},
+                 .rows_of_b = {},
+                 .fragments = {},
+                 .cells = {}};
+  host.rows_of_b.reserve(tiles.all().size());
+  for (const Tile& tile : tiles.all()) host.rows_of_b.push_back({tile.b_row, tile.cols});
+  if (options.by_blocks())
+    host.fragments = tiles.fragments(options.precision.conversion);
+  else
+    host.cells = tiles.cells();
+  return host;
+}
+
 class DeviceTiles {
  public:
-  DeviceTiles(const Bcsr& a, const SmatOptions& options) : rows_(a.rows()) {
-    const Tiles tiles(a, options.read_padding);
-    block_rows_ = a.block_rows;
-    strips_per_block_row_ = tiles.strips_per_block_row();
-    height_ = tiles.height();
-    strip_offset_ = DeviceArray<std::int64_t>(tiles.strip_offset());
-    std::vector<RowsOfB> rows_of_b;
-    rows_of_b.reserve(tiles.all().size());
-    for (const Tile& tile : tiles.all()) rows_of_b.push_back({tile.b_row, tile.cols});
-    rows_of_b_ = DeviceArray<RowsOfB>(rows_of_b);
-    if (options.by_blocks())
-      fragments_ = DeviceArray<std::uint32_t>(tiles.fragments(options.precision.conversion));
-    else
-      cells_ = DeviceArray<float>(tiles.cells());
-  }
+  explicit DeviceTiles(const HostTiles& host)
+      : rows_(host.rows),
+        block_rows_(host.block_rows),
+        strips_per_block_row_(host.strips_per_block_row),
+        height_(host.height),
+        strip_offset_(host.strip_offset),
+        rows_of_b_(host.rows_of_b),
+        fragments_(host.fragments),
+        cells_(host.cells) {}
 
   /// The arguments for a B and C of n columns.
   KernelArguments arguments(std::int64_t n) const {

@@ -110,14 +110,5 @@ TESSERA_HOST_DEVICE constexpr std::int64_t first_row_of_strip(std::int64_t strip
                                                               std::int64_t block_rows, int height) {
   return strip / per_block_row * block_rows + strip % per_block_row * height;
 }
-/// The strip of a row of C.
-constexpr std::int64_t strip_of_row(std::int64_t row, std::int64_t per_block_row,
-                                    std::int64_t block_rows, int height) {
-  return row / block_rows * per_block_row + row % block_rows / height;
-}
-/// The place of a row of C in its strip.
-constexpr int row_in_strip(std::int64_t row, std::int64_t block_rows, int height) {
-  return static_cast<int>(row % block_rows % height);
-}
 
 }  // namespace tessera::smat

@@ -95,14 +95,17 @@ class Smat final : public SpmmKernel {
     const auto& a = packed_as<Bcsr>(packed);
     const Tiles tiles(a, options_.read_padding);
     std::vector<std::int64_t> terms(a.rows(), 0);
-    for (std::int64_t row = 0; row < a.rows(); ++row) {
-      for (const Tile& tile : tiles.of_strip(tiles.strip_of(row))) {
-        int nonzeros = 0;
-        for (int k = 0; k < kDepth; ++k)
-          if (tiles.cell(tile, tiles.row_in_strip(row), k) != 0) ++nonzeros;
-        terms[row] += options_.on_tensor_cores() ? std::min(nonzeros, 1) : nonzeros;
+    for_each_strip(tiles, [&](std::int64_t strip) {
+      const std::int64_t first = tiles.first_row(strip);
+      for (const Tile& tile : tiles.of_strip(strip)) {
+        for (int row = 0; row < tiles.num_rows(strip); ++row) {
+          int nonzeros = 0;
+          for (int k = 0; k < kDepth; ++k)
+            if (tiles.cell(tile, row, k) != 0) ++nonzeros;
+          terms[first + row] += options_.on_tensor_cores() ? std::min(nonzeros, 1) : nonzeros;
+        }
       }
-    }
+    });
     return terms;
   }
 
@@ -112,12 +115,12 @@ class Smat final : public SpmmKernel {
     const Tiles tiles(a, options_.read_padding);
     DenseMatrix c(a.rows(), b.cols);
     if (!options_.on_tensor_cores()) {
-      for_each_row(a, [&](std::int64_t row) { add_products(tiles, row, b, c.row(row)); });
+      for_each_strip(tiles, [&](std::int64_t strip) { add_products(tiles, strip, b, c); });
       return c;
     }
     const FusedStep& step = generation.step(type_of(options_.precision.conversion));
     const PreparedB prepared(b, options_.precision);
-    for_each_row(a, [&](std::int64_t row) { add_mmas(tiles, row, step, prepared, c.row(row)); });
+    for_each_strip(tiles, [&](std::int64_t strip) { add_mmas(tiles, strip, step, prepared, c); });
     return c;
   }
 
@@ -128,43 +131,52 @@ class Smat final : public SpmmKernel {
   }
 
  private:
+  /// The rows of a strip are visited together: their cells are in the same tiles.
   template <class Visit>
-  static void for_each_row(const Bcsr& a, Visit visit) {
-    parallel_for(a.rows(), 16, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row) visit(row);
+  static void for_each_strip(const Tiles& tiles, Visit visit) {
+    parallel_for(tiles.num_strips(), 2, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t strip = begin; strip < end; ++strip) visit(strip);
     });
   }
 
-  /// Adds the products of a row on CUDA cores, a lane for each column.
-  static void add_products(const Tiles& tiles, std::int64_t row, const DenseMatrix& b,
-                           std::span<float> c) {
-    for (const Tile& tile : tiles.of_strip(tiles.strip_of(row)))
-      for (std::uint32_t cols = tile.cols; cols != 0; cols &= cols - 1) {
-        const int k = std::countr_zero(cols);
-        add_scaled_row(tiles.cell(tile, tiles.row_in_strip(row), k), b.row(tile.b_row + k).data(),
-                       c.data(), b.cols);
-      }
+  /// Adds the products of a strip on CUDA cores, a lane for each column.
+  static void add_products(const Tiles& tiles, std::int64_t strip, const DenseMatrix& b,
+                           DenseMatrix& c) {
+    const int rows = tiles.num_rows(strip);
+    const std::int64_t first = tiles.first_row(strip);
+    for (const Tile& tile : tiles.of_strip(strip))
+      for (int row = 0; row < rows; ++row)
+        for (std::uint32_t cols = tile.cols; cols != 0; cols &= cols - 1) {
+          const int k = std::countr_zero(cols);
+          add_scaled_row(tiles.cell(tile, row, k), b.row(tile.b_row + k).data(),
+                         c.row(first + row).data(), b.cols);
+        }
     // The GPU has one NaN.
-    for (float& value : c)
-      if (std::isnan(value)) value = std::bit_cast<float>(0x7fffffff);
+    for (int row = 0; row < rows; ++row)
+      for (float& value : c.row(first + row))
+        if (std::isnan(value)) value = std::bit_cast<float>(0x7fffffff);
   }
 
   /// Adds an MMA for each tile. Zeros of A are terms where B makes NaN of them.
-  void add_mmas(const Tiles& tiles, std::int64_t row, const FusedStep& step, const PreparedB& b,
-                std::span<float> c) const {
-    RowChain chain(options_.precision, step, b, c);
+  void add_mmas(const Tiles& tiles, std::int64_t strip, const FusedStep& step, const PreparedB& b,
+                DenseMatrix& c) const {
+    std::vector<RowChain> chains;
+    for (int row = 0; row < tiles.num_rows(strip); ++row)
+      chains.emplace_back(options_.precision, step, b, c.row(tiles.first_row(strip) + row));
     std::vector<ChunkTerm> terms;
-    for (const Tile& tile : tiles.of_strip(tiles.strip_of(row))) {
-      terms.clear();
-      for (std::uint32_t cols = tile.cols; cols != 0; cols &= cols - 1) {
-        const int k = std::countr_zero(cols);
-        const float value = tiles.cell(tile, tiles.row_in_strip(row), k);
-        if (value != 0 || !b.part(0).row_is_finite(tile.b_row + k))
-          terms.push_back({split(value, options_.precision), tile.b_row + k, k});
+    for (const Tile& tile : tiles.of_strip(strip)) {
+      for (std::size_t row = 0; row < chains.size(); ++row) {
+        terms.clear();
+        for (std::uint32_t cols = tile.cols; cols != 0; cols &= cols - 1) {
+          const int k = std::countr_zero(cols);
+          const float value = tiles.cell(tile, static_cast<int>(row), k);
+          if (value != 0 || !b.part(0).row_is_finite(tile.b_row + k))
+            terms.push_back({split(value, options_.precision), tile.b_row + k, k});
+        }
+        chains[row].add(terms);
       }
-      chain.add(terms);
     }
-    chain.finish();
+    for (RowChain& chain : chains) chain.finish();
   }
 
   SmatOptions options_;

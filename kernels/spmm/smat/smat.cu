@@ -164,8 +164,8 @@ Kernel kernel_for(const SmatOptions& options, std::int64_t n, int height, bool a
 
 class SmatMultiplication final : public GpuMultiplication {
  public:
-  SmatMultiplication(const Bcsr& a, std::int64_t n, const SmatOptions& options)
-      : options_(options), a_(a, options), arguments_(a_.arguments(n)) {
+  SmatMultiplication(const HostTiles& a, std::int64_t n, const SmatOptions& options)
+      : options_(options), a_(a), arguments_(a_.arguments(n)) {
     thread_blocks_ =
         thread_blocks(arguments_.strips, n, options.cols_of_warp(n, arguments_.height));
     require<Unsupported>(thread_blocks_ <= INT_MAX,
@@ -211,13 +211,23 @@ class SmatMultiplication final : public GpuMultiplication {
 class GpuSmat final : public GpuSpmm {
  public:
   explicit GpuSmat(SmatOptions options) : options_(std::move(options)) {}
+
+  void prepare(const PackedMatrix& packed) override {
+    tiles_ = tiles_of(packed_as<Bcsr>(packed), options_);
+    tiles_are_of_ = &packed;
+  }
+
   std::unique_ptr<GpuMultiplication> upload(const PackedMatrix& packed,
                                             std::int64_t n) const override {
-    return std::make_unique<SmatMultiplication>(packed_as<Bcsr>(packed), n, options_);
+    if (tiles_are_of_ == &packed) return std::make_unique<SmatMultiplication>(tiles_, n, options_);
+    return std::make_unique<SmatMultiplication>(tiles_of(packed_as<Bcsr>(packed), options_), n,
+                                                options_);
   }
 
  private:
   SmatOptions options_;
+  HostTiles tiles_ = {};  // of a prepared A
+  const PackedMatrix* tiles_are_of_ = nullptr;
 };
 
 const Register<GpuSpmm> entry{{

@@ -4,18 +4,47 @@
 #include "kernels/spmm/smat/tiles.hpp"
 
 #include <algorithm>
-#include <bit>
+#include <array>
 
 #include "formats/base/parallel.hpp"
-#include "formats/explicit_zeros.hpp"
+#include "formats/base/vector_clones.hpp"
+#include "kernels/tensor_core/conversions.hpp"
 
 namespace tessera::smat {
 namespace {
 
-std::uint32_t operand_bits(float value, Conversion conversion) {
-  const float operand = convert(value, conversion);
-  if (conversion == Conversion::kFp16) return fp16_bits(operand);
-  return std::bit_cast<std::uint32_t>(operand) >> 16;
+constexpr int kMostCells = 2 * kMmaRows * kDepth;
+
+template <Conversion kConversion>
+[[gnu::always_inline]] inline void to_16_bits(const float* __restrict cells,
+                                              std::uint16_t* __restrict operands) {
+  for (int i = 0; i < kMostCells; ++i) {
+    const float operand = converted<kConversion>(cells[i]);
+    operands[i] = kConversion == Conversion::kFp16
+                      ? fp16_bits(operand)
+                      : static_cast<std::uint16_t>(float_bits(operand) >> 16);
+  }
+}
+
+/// The cells of a tile as operands of 16 bits.
+TESSERA_VECTOR_CLONES
+void operands_of(const float* cells, Conversion conversion, std::uint16_t* operands) {
+  if (conversion == Conversion::kFp16)
+    to_16_bits<Conversion::kFp16>(cells, operands);
+  else
+    to_16_bits<Conversion::kBf16>(cells, operands);
+}
+
+/// Bit k: one of `rows` rows, `stride` cells apart, has a value other than zero in column k.
+TESSERA_VECTOR_CLONES
+std::uint32_t cols_with_values(const float* cells, int rows, std::int64_t stride, int cols) {
+  std::uint32_t any[kDepth] = {};
+  for (int row = 0; row < rows; ++row)
+    for (int col = 0; col < cols; ++col)
+      any[col] |= float_bits(cells[row * stride + col]) & kMagnitudeBits;
+  std::uint32_t bits = 0;
+  for (int col = 0; col < cols; ++col) bits |= (any[col] != 0 ? 1u : 0u) << col;
+  return bits;
 }
 
 std::int64_t ceil_div(std::int64_t number, std::int64_t by) { return (number + by - 1) / by; }
@@ -80,23 +109,29 @@ Tile Tiles::tile(std::int64_t block, std::int64_t strip, std::int64_t chunk,
 }
 
 std::uint32_t Tiles::cols_with_nonzeros(const Tile& tile) const {
-  std::uint32_t cols = 0;
-  for (int row = 0; row < tile.num_rows; ++row)
-    for (int col = 0; col < tile.num_cols; ++col)
-      if (holds_nonzero(a_.values, a_.explicit_zeros,
-                        tile.first_cell + std::int64_t{row} * a_.block_cols + col))
-        cols |= 1u << col;
+  std::uint32_t cols = cols_with_values(a_.values.data() + tile.first_cell, tile.num_rows,
+                                        a_.block_cols, tile.num_cols);
+  const auto& zeros = a_.explicit_zeros;
+  const std::int64_t end = tile.first_cell + std::int64_t{tile.num_rows} * a_.block_cols;
+  for (auto at = std::ranges::lower_bound(zeros, tile.first_cell); at != zeros.end() && *at < end;
+       ++at) {
+    const std::int64_t col = (*at - tile.first_cell) % a_.block_cols;
+    if (col < tile.num_cols) cols |= 1u << col;
+  }
   return cols;
+}
+
+void Tiles::copy_cells(const Tile& tile, float* cells) const {
+  for (int row = 0; row < tile.num_rows; ++row)
+    std::copy_n(a_.values.data() + tile.first_cell + std::int64_t{row} * a_.block_cols,
+                tile.num_cols, cells + row * kDepth);
 }
 
 std::vector<float> Tiles::cells() const {
   const std::int64_t size = std::int64_t{height_} * kDepth;
   std::vector<float> cells(tiles_.size() * size);
   parallel_for(std::ssize(tiles_), 256, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t p = begin; p < end; ++p)
-      for (int row = 0; row < height_; ++row)
-        for (int col = 0; col < kDepth; ++col)
-          cells[p * size + row * kDepth + col] = cell(tiles_[p], row, col);
+    for (std::int64_t p = begin; p < end; ++p) copy_cells(tiles_[p], cells.data() + p * size);
   });
   return cells;
 }
@@ -106,13 +141,16 @@ std::vector<std::uint32_t> Tiles::fragments(Conversion conversion) const {
   std::vector<std::uint32_t> fragments(tiles_.size() * 32 * words);
   parallel_for(std::ssize(tiles_), 256, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t p = begin; p < end; ++p) {
+      std::array<float, kMostCells> cells{};
+      std::array<std::uint16_t, kMostCells> operands;
+      copy_cells(tiles_[p], cells.data());
+      operands_of(cells.data(), conversion, operands.data());
       for (int lane = 0; lane < 32; ++lane) {
         for (int word = 0; word < words; ++word) {
           const int row = word / kLaneWords * kMmaRows + lane / 4;
           const int col = 2 * (lane % 4) + 8 * (word % kLaneWords);
-          fragments[(p * 32 + lane) * words + word] =
-              operand_bits(cell(tiles_[p], row, col), conversion) |
-              operand_bits(cell(tiles_[p], row, col + 1), conversion) << 16;
+          const std::uint16_t* const pair = operands.data() + row * kDepth + col;
+          fragments[(p * 32 + lane) * words + word] = pair[0] | std::uint32_t{pair[1]} << 16;
         }
       }
     }

@@ -44,13 +44,6 @@ class Tiles {
     return first_row_of_strip(strip, strips_per_row_, a_.block_rows, height_);
   }
   int num_rows(std::int64_t strip) const;
-  /// The strip of a row of C, and the place of the row in it.
-  std::int64_t strip_of(std::int64_t row) const {
-    return strip_of_row(row, strips_per_row_, a_.block_rows, height_);
-  }
-  int row_in_strip(std::int64_t row) const {
-    return smat::row_in_strip(row, a_.block_rows, height_);
-  }
   std::int64_t strips_per_block_row() const { return strips_per_row_; }
 
   /// The value of a cell of a tile; zero where the block has no such cell.
@@ -70,6 +63,8 @@ class Tiles {
  private:
   Tile tile(std::int64_t block, std::int64_t strip, std::int64_t chunk, bool read_padding) const;
   std::uint32_t cols_with_nonzeros(const Tile& tile) const;
+  /// Writes the cells of the block to a tile [height * 16] of zeros.
+  void copy_cells(const Tile& tile, float* cells) const;
 
   const Bcsr& a_;
   int height_;

@@ -326,6 +326,21 @@ TEST_CASE("bits tell zeros by their sign and NaNs by their payload") {
                        Error);
 }
 
+TEST_CASE("different bits are counted, and the first is found, wherever they are in a large C") {
+  const DenseMatrix expected = random_dense(3 << 15, 64, 7);  // three parts of the comparison
+  DenseMatrix c = expected;
+  CHECK(compare_bits(c, expected).different == 0);
+  for (const std::int64_t row : {(2 << 15) + 9, (1 << 15) - 1 + (1 << 15), (3 << 15) - 1})
+    c.at(row, 5) = -c.at(row, 5);
+
+  const BitComparison bits = compare_bits(c, expected);
+
+  CHECK(bits.different == 3);
+  REQUIRE(bits.first);
+  CHECK(bits.first->row == (1 << 15) - 1 + (1 << 15));
+  CHECK(bits.first->col == 5);
+}
+
 /// The memory of a launch that wrote all of C and nothing else.
 std::vector<float> written_memory(const DenseMatrix& c, std::size_t guard) {
   std::vector<float> memory(c.values.size() + 2 * guard, std::bit_cast<float>(kPoison));
@@ -439,6 +454,27 @@ TEST_CASE(
   CHECK(wrong["check"]["worst"]["col"] == 5);
   CHECK(contains(wrong["reason"], fmt::format("C[{}][5]", row)));
   CHECK(wrong["point_id"] == right["point_id"]);
+}
+
+TEST_CASE("a runner that keeps the truth of A and B checks all points as one that does not") {
+  const TemporaryFolder folder;
+  write_text(folder / "c.toml",
+             "schema = 1\n[experiment]\nid = \"c\"\nbackends = [\"emulate\"]\n[grid]\n"
+             "matrix = [\"uniform(rows=40, cols=40, density=0.2, seed=9)\", "
+             "\"uniform(rows=40, cols=40, density=0.2, seed=10)\"]\n"
+             "kernel = [\"csr_spmm\", \"acc_spmm\"]\nreorder = [\"none\", \"degree\"]\n"
+             "n = [8, 9]\nvalues = [\"random\", \"normal\"]\n");
+  const EnvironmentVariable cache("TESSERA_CACHE", folder / "cache");
+  const Plan plan = make_plan(load_config(folder / "c.toml"));
+  REQUIRE(plan.entries.size() == 32);
+  PointRunner keeping({.keeps_truth = true}), plain;
+
+  for (const PlanEntry& entry : plan.entries) {
+    const Json kept = keeping.run(entry.point).record, made = plain.run(entry.point).record;
+    CAPTURE(made["params"].dump());
+    CHECK(kept["status"] == "ok");
+    CHECK(kept["check"] == made["check"]);
+  }
 }
 
 TEST_CASE("a check that is switched off is not made") {

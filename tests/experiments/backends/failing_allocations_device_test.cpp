@@ -83,7 +83,8 @@ TEST_CASE("a product with a dense B survives the failure of each of its allocati
     const Point point = point_of(DenseProduct{{}, b.cols, {}, {choice.kernel, params}});
     const auto backend = find_backend("gpu").backend;
     failed += fail_each([&] {
-      const BackendResult result = backend->run({point, *kernel, *packed, b, rows});
+      BackendResult result = backend->run({point, *kernel, *packed, b, rows});
+      result.finish();
       return check_result(a, b, *result.c, {*kernel, *packed, rows, result.generation}).reason;
     });
   }

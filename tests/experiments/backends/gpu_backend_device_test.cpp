@@ -29,7 +29,10 @@ TEST_CASE("C is brought back from the GPU to be checked, and stays there otherwi
   point.measure.min_samples = point.measure.max_samples = 2;
   const auto run = [&](bool checked) {
     point.check.enabled = checked;
-    return find_backend("gpu").backend->run(Multiplication{point, *kernel, *packed, b, rows});
+    BackendResult result =
+        find_backend("gpu").backend->run(Multiplication{point, *kernel, *packed, b, rows});
+    result.finish();
+    return result;
   };
 
   const BackendResult checked = run(true), unchecked = run(false);

@@ -42,6 +42,18 @@ TEST_CASE("a C that was kept, or was set to zero, is no product of negated opera
   CHECK(later_product_fault(awkward(), DenseMatrix(2, 2), wrong) == fault);
 }
 
+TEST_CASE("one element that kept its sign is found in any part of a large C") {
+  const DenseMatrix c = random_dense(1 << 14, 64, 3);
+  const DenseMatrix later = negative(c);
+  CHECK(later_product_fault(c, later, wrong) == "");
+  for (const std::int64_t row : {0, (1 << 13) + 5, (1 << 14) - 1}) {
+    CAPTURE(row);
+    DenseMatrix kept = later;
+    kept.at(row, 63) = -kept.at(row, 63);
+    CHECK(later_product_fault(c, kept, wrong) != "");
+  }
+}
+
 TEST_CASE("a product whose sums have another order is checked with its sign turned back") {
   DenseMatrix later = negative(awkward());
   later.values[0] = std::nextafter(later.values[0], 0.0f);

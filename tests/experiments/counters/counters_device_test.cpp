@@ -52,7 +52,10 @@ BackendResult run(const Product& p, const std::vector<std::string>& metrics,
   point.measure.min_samples = point.measure.max_samples = 2;
   point.counters = {"cupti", metrics};
   const Permutation rows = Permutation::identity(static_cast<std::int32_t>(p.a->rows()));
-  return find_backend("gpu").backend->run(Multiplication{point, *p.host, *p.a, p.b, rows});
+  BackendResult result =
+      find_backend("gpu").backend->run(Multiplication{point, *p.host, *p.a, p.b, rows});
+  result.finish();
+  return result;
 }
 
 CounterValues counted(const Product& p, const std::vector<std::string>& metrics,

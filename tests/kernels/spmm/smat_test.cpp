@@ -12,6 +12,7 @@
 #include "formats/base/registry.hpp"
 #include "kernels/published.hpp"
 #include "kernels/spmm/smat/smat.hpp"
+#include "kernels/spmm/smat/tiles.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "tests/support.hpp"
 
@@ -202,6 +203,44 @@ TEST_CASE("an explicit zero of A meets its row of B") {
         kernel_of(params(rung))->emulate(*pack(a, {16, 16}), b, find_generation("hopper"));
     CHECK(std::isfinite(c.at(0, 0)));
     CHECK(std::isnan(c.at(0, 1)));
+  }
+}
+
+TEST_CASE("a lane's registers hold the 16-bit operands of its rows and columns") {
+  CsrMatrix a = random_sparse(70, 90, 0.1, 8);
+  std::vector<float> values(a.values.begin(), a.values.end());
+  values[3] = 1e6f;    // infinite in FP16
+  values[4] = 1e-7f;   // subnormal
+  values[5] = -1e-9f;  // vanishes
+  values[6] = std::numeric_limits<float>::quiet_NaN();
+  a.values = values;
+  for (const Block& block : kBlocks) {
+    CAPTURE(block.rows);
+    CAPTURE(block.cols);
+    const auto packed = pack(a, block);
+    const smat::Tiles tiles(packed_as<Bcsr>(*packed), false);
+    const auto parts = static_cast<std::size_t>(tiles.height() / 8);
+    const std::vector<float> cells = tiles.cells();
+    for (const Conversion conversion : {Conversion::kFp16, Conversion::kBf16}) {
+      const std::vector<std::uint32_t> words = tiles.fragments(conversion);
+      REQUIRE(words.size() == tiles.all().size() * 32 * 2 * parts);
+      for (std::size_t i = 0; i < words.size(); ++i) {
+        const std::size_t word = i % (2 * parts), lane = i / (2 * parts) % 32;
+        const std::size_t tile = i / (2 * parts) / 32;
+        const std::size_t row = word / 2 * 8 + lane / 4, col = 2 * (lane % 4) + 8 * (word % 2);
+        for (const std::size_t high : {0, 1}) {
+          const float cell = cells[(tile * 8 * parts + row) * 16 + col + high];
+          const float of_block =
+              tiles.cell(tiles.all()[tile], static_cast<int>(row), static_cast<int>(col + high));
+          CHECK(std::bit_cast<std::uint32_t>(cell) == std::bit_cast<std::uint32_t>(of_block));
+          const float operand = convert(cell, conversion);
+          const std::uint32_t expected = conversion == Conversion::kFp16
+                                             ? fp16_bits(operand)
+                                             : std::bit_cast<std::uint32_t>(operand) >> 16;
+          CHECK((words[i] >> (16 * high) & 0xffff) == expected);
+        }
+      }
+    }
   }
 }
 

@@ -14,6 +14,42 @@
 namespace tessera {
 namespace {
 
+TEST_CASE("a dense operand holds converted values and their alignment exponents") {
+  constexpr std::int64_t kRows = 40, kCols = 37;
+  for (const Conversion conversion : {Conversion::kTf32, Conversion::kTf32Even,
+                                      Conversion::kTf32Raw, Conversion::kFp16, Conversion::kBf16}) {
+    CAPTURE(static_cast<int>(conversion));
+    DenseMatrix dense(kRows, kCols);
+    // Any bits: among them are NaNs, infinities, subnormal numbers and those that vanish in FP16.
+    for (std::size_t i = 0; i < dense.values.size(); ++i)
+      dense.values[i] = std::bit_cast<float>(static_cast<std::uint32_t>(random_bits(5, i) >> 32));
+    for (std::int64_t j = 0; j < kCols; ++j) dense.at(1, j) = random_signed(6, j);
+    dense.at(0, 3) = -0.0f;
+    dense.at(0, 4) = std::bit_cast<float>(0xffffffffu);
+    dense.at(0, 5) = -INFINITY;
+
+    const MmaOperand operand(dense, conversion);
+
+    const NumberFormat format = operand_format(type_of(conversion));
+    for (std::int64_t i = 0; i < kRows; ++i) {
+      bool is_finite = true;
+      for (std::int64_t j = 0; j < 48; ++j) {
+        CAPTURE(i);
+        CAPTURE(j);
+        const float expected = j < kCols ? convert(dense.at(i, j), conversion) : 0.0f;
+        is_finite = is_finite && std::isfinite(expected);
+        REQUIRE(std::bit_cast<std::uint32_t>(operand.values(i)[j]) ==
+                std::bit_cast<std::uint32_t>(expected));
+        REQUIRE(operand.exponents(i)[j] == alignment_exponent(expected, format));
+      }
+      REQUIRE(operand.row_is_finite(i) == is_finite);
+    }
+    CHECK_FALSE(operand.row_is_finite(0));
+    CHECK(operand.row_is_finite(1));
+    CHECK_FALSE(operand.all_finite());
+  }
+}
+
 TEST_CASE("the code of every instruction set has the bits of the scalar rule") {
   constexpr std::int64_t kCols = 48;
   int compared = 0, left_alone = 0;

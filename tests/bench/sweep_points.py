@@ -1,0 +1,120 @@
+"""Measures the points a second of a sweep on a GPU host: 24 matrices, 12 kernels, N = 128.
+
+    python3 tests/bench/sweep_points.py --csv FILE [--records FOLDER] [--steps STEP ...]
+
+The table is experiments/results/sweeps/points.csv: a row for one process without checks, for
+`--gpus all` without checks and with them. The matrices are those of experiments/configs/sets/
+real_matrices.toml, found in $TESSERA_DATA; they are read once before, so that every row finds them
+in the cache. $TESSERA_BINARY is the program. The CPU time is that of all processes. With `--merge`
+the rows are those of tables that were measured before.
+"""
+
+import argparse
+import csv
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+BINARY = os.environ.get("TESSERA_BINARY", "build/tessera")
+KERNELS = ["acc_spmm", "csr_spmm", "cusparse", "cutespmm", "dtc_spmm", "flash_spmm", "rows_spmm",
+           "smat", "sputnik", "tca_spmm", "tcgnn", "tessera_spmm"]
+UNCHECKED = ["--set", "check.enabled=false"]
+STEPS = {"checked": ("--gpus all, with checks", ["--gpus", "all"]),
+         "unchecked": ("--gpus all, no checks", ["--gpus", "all", *UNCHECKED]),
+         "one": ("one process, no checks", UNCHECKED)}
+
+CONFIG = """schema = 1
+[experiment]
+id = "points"
+title = "Points a second"
+seed = 42
+backends = ["{backend}"]
+[grid]
+matrix = ["@real_matrices"]
+n = [128]
+kernel = {kernels}
+device = "h200"
+"""
+
+
+def run(folder: Path, backend: str, kernels: list[str],
+        arguments: list[str]) -> tuple[float, float]:
+    """The seconds that a run takes, and its CPU seconds."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = folder / "points.toml"
+    config.write_text(CONFIG.format(backend=backend, kernels=json.dumps(kernels)))
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    subprocess.run([BINARY, "run", str(config), "--out", str(folder / "records"), *arguments],
+                   stdout=subprocess.DEVNULL, check=False)
+    wall, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall, sum(getattr(after, name) - getattr(before, name)
+                     for name in ("ru_utime", "ru_stime"))
+
+
+def records_of(folder: Path) -> list[dict[str, Any]]:
+    """The records of the points that a run has measured."""
+    lines = [json.loads(line) for path in sorted((folder / "records").glob("**/*.jsonl"))
+             for line in path.read_text(encoding="utf-8").splitlines()]
+    return [line for line in lines if line["type"] == "point" and "time" in line]
+
+
+def measure(folder: Path, step: str, commit: str) -> dict[str, Any]:
+    """One row of the table."""
+    name, arguments = STEPS[step]
+    print(name, file=sys.stderr, flush=True)
+    wall, cpu = run(folder / step, "gpu", KERNELS, arguments)
+    count = len(records_of(folder / step))
+    return {"step": name, "points": count, "wall_s": f"{wall:.2f}",
+            "points_per_s": f"{count / wall:.2f}", "cpu_s": f"{cpu:.1f}", "origin": "measured",
+            "commit": commit}
+
+
+def version_commit() -> str:
+    """The commit that the program names."""
+    version = subprocess.run([BINARY, "--version"], capture_output=True, text=True, check=True)
+    return version.stdout.split("commit ")[-1].split()[0].strip(",()")
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> None:
+    """The table, in the order of the steps."""
+    order = [name for name, _ in STEPS.values()]
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+        table.writeheader()
+        table.writerows(sorted(rows, key=lambda row: order.index(row["step"])))
+
+
+def main() -> None:
+    """Writes the table."""
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--csv", type=Path, required=True, help="file for the table")
+    parser.add_argument("--records", type=Path, help="folder for the records, which stay there")
+    parser.add_argument("--steps", nargs="+", choices=sorted(STEPS), default=list(STEPS))
+    parser.add_argument("--commit", help="of a program that does not know it")
+    parser.add_argument("--merge", nargs="+", type=Path, help="tables to join, none is measured")
+    options = parser.parse_args()
+    if options.merge:
+        write(options.csv, [row for path in options.merge
+                            for row in csv.DictReader(path.open(encoding="utf-8"))])
+        return
+    commit = options.commit or version_commit()
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.records or Path(temporary)
+        run(Path(temporary) / "read", "model", ["csr_spmm"], [])
+        for step in options.steps:
+            shutil.rmtree(folder / step, ignore_errors=True)
+            rows.append(measure(folder, step, commit))
+            write(options.csv, rows)
+
+
+if __name__ == "__main__":
+    main()
