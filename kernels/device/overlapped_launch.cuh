@@ -25,10 +25,11 @@ __device__ inline void wait_for_launch_before() {
 
 /// The beginning of a product whose launch overlaps the one before it. What precedes this call may
 /// read the structure of A alone: B, C, the values of A and what is kept between launches may be
-/// written by the launch before, whatever it is.
-__device__ inline void begin_product() {
+/// written by the launch before, whatever it is. The next launch may begin once all thread blocks
+/// have called this, or with `late` once they have ended.
+__device__ inline void begin_product(bool late = false) {
   wait_for_launch_before();
-  allow_next_launch();
+  if (!late) allow_next_launch();
 }
 
 /// Whether launches on the current device can overlap.

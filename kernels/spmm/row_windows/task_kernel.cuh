@@ -29,7 +29,8 @@ struct KernelArguments {
   Scaling scaling;
   const std::int32_t* places = nullptr;  // [rows] the row of C of each row; null: the same one
   Narrowing narrowing = {};
-  EarlyFetch early = {};  // of kernels that fetch A early
+  EarlyFetch early = {};    // of kernels that fetch A early
+  bool ends_first = false;  // of kernels that overlap: the next launch waits for their end
 
   /// Of a kernel that stores them as FP32.
   __device__ const float* b_fp32() const { return static_cast<const float*>(b); }

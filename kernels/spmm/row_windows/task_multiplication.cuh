@@ -8,6 +8,7 @@
 
 #include "kernels/device/overlapped_launch.cuh"
 #include "kernels/gpu_spmm.hpp"
+#include "kernels/overlap_param.hpp"
 #include "kernels/spmm/row_windows/split_windows.hpp"
 #include "kernels/spmm/row_windows/task_kernel.cuh"
 
@@ -31,11 +32,11 @@ struct TaskLaunch {
   std::size_t b_bytes = sizeof(float);  // of an element of B
   window_tasks::CombineMethod combine;
   Store store = Store::kWriteBack;
-  int promote = 0;             // TC blocks between additions to FP32 registers; 0: never
-  bool fetches_early = false;  // whether the kernels read KernelArguments::early
-  std::int64_t b_rows = 0;     // rows of B, where they do
-  bool overlaps = false;       // whether the kernels call begin_product()
-  bool places_rows = false;    // whether the kernels read KernelArguments::places and narrowing
+  int promote = 0;                   // TC blocks between additions to FP32 registers; 0: never
+  bool fetches_early = false;        // whether the kernels read KernelArguments::early
+  std::int64_t b_rows = 0;           // rows of B, where they do
+  Overlap overlap = Overlap::kNone;  // another where the kernels call begin_product()
+  bool places_rows = false;  // whether the kernels read KernelArguments::places and narrowing
 };
 
 /// The kernel that multiplies split windows of C by beta before atomics add to them, a thread block
@@ -81,7 +82,8 @@ class TaskMultiplication final : public GpuMultiplication {
                   .b = nullptr,
                   .c = nullptr,
                   .scaling = {}};
-    can_overlap_ = launch.overlaps && can_overlap_launches();
+    can_overlap_ = launch.overlap != Overlap::kNone && can_overlap_launches();
+    arguments_.ends_first = launch.overlap == Overlap::kLate;
     if (launch.fetches_early)
       arguments_.early = a_.early_fetch(
           launch.b_rows * n * static_cast<std::int64_t>(launch.b_bytes), thread_blocks_);

@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(most_direct_threads(kWide), resident_direct(kW
   if (!runs || own_row() >= product.rows) return;
   const Columns columns;
   if (!product.beside_long_rows) wait_for_launch_before();
-  allow_next_launch();
+  if (!product.ends_first) allow_next_launch();
   std::uint32_t left = end - begin;
   if (left > product.most_direct) return;
   // In registers: the compiler would load the kernel's arguments anew for every step.

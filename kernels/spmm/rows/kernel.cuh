@@ -380,7 +380,8 @@ __global__ void __launch_bounds__(kThreads, resident(kLanes, kParts, kWide))
   const Unit unit = load_unit(product.units + number);
   if (blockIdx.y == 0) fetch_early(product.early, blockIdx.x);
   if (!is_to_run<Numbers>(product)) return;
-  begin_product();  // before the launch of rows as they are, which does not wait
+  // The launch of short rows, which does not wait, may begin in any case.
+  begin_product(product.ends_first && !product.beside_long_rows);
   const Columns columns;
   float sums[Columns::kCols] = {};
   if constexpr (kParts == kLanes)

@@ -4,6 +4,7 @@
 #include "formats/base/registry.hpp"
 #include "formats/csr.hpp"
 #include "kernels/gpu_spmm.hpp"
+#include "kernels/overlap_param.hpp"
 #include "kernels/spmm/rows/direct.cuh"
 #include "kernels/spmm/rows/kernel.cuh"
 #include "kernels/storage_params.hpp"
@@ -102,9 +103,10 @@ std::vector<std::uint32_t> row_begins(const CsrMatrix& a) {
 class RowsMultiplication final : public GpuMultiplication {
  public:
   RowsMultiplication(const CsrMatrix& a, std::int64_t n, const Launches& launches,
-                     const Storage& storage, bool overlaps)
+                     const Storage& storage, Overlap overlap)
       : RowsMultiplication(a, n, launches, storage, make_plan(a, launches)) {
-    overlaps_ = overlaps && can_overlap_;
+    overlaps_ = overlap != Overlap::kNone && can_overlap_;
+    arguments_.ends_first = overlap == Overlap::kLate;
   }
 
   std::vector<int> registers() const override {
@@ -187,6 +189,7 @@ class RowsMultiplication final : public GpuMultiplication {
                    .row_begins = row_begins_.data(),
                    .rows = static_cast<std::uint32_t>(a.rows),
                    .most_direct = static_cast<std::uint32_t>(launches.most_direct),
+                   .ends_first = false,
                    .beside_long_rows = launches.most_direct >= 0 && !plan.units.empty(),
                    .split_rows = split_rows_.data(),
                    .num_slots = plan.num_slots,
@@ -245,7 +248,7 @@ class GpuRowsSpmm final : public GpuSpmm {
                                             std::int64_t n) const override {
     const CsrMatrix& a = packed_as<CsrPacked>(packed).matrix;
     return std::make_unique<RowsMultiplication>(a, n, launches_of(params_, a, n),
-                                                storage_of(params_), params_.flag("overlap"));
+                                                storage_of(params_), overlap_of(params_));
   }
 
  private:

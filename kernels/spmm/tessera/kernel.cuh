@@ -139,7 +139,7 @@ class RowRing {
     // The column indices of the first four TC blocks at once, not one after another.
     const std::int32_t first_ids =
         load_ahead(arguments.view.sparse_a_to_b + std::uint64_t{task.first} * kTileCols + lane);
-    begin_product();
+    begin_product(arguments.ends_first);
     for (int i = 0; i < kStages; ++i) {
       for (int k = 0; k < kCopies; ++k)
         id_[k] = __shfl_sync(~0u, first_ids, i * kTileCols + kCopies * (lane / kLanes) + k);

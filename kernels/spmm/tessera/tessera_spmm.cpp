@@ -114,7 +114,7 @@ TesseraSpmmOptions::TesseraSpmmOptions(const Params& params)
       chunks_(value_of(kChunkOrders, params.text("chunks"))),
       prefetch_(value_of(kPrefetches, params.text("prefetch"))),
       combine_(value_of(kCombineMethods, params.text("combine"))),
-      overlaps_(params.flag("overlap")) {
+      overlap_(overlap_of(params)) {
   if (storage_.b == ElementType::kFp32) return;
   require(columns_ != 32, "a warp with storage = {} has 64 or 128 columns, not 32",
           name_of(storage_.b));

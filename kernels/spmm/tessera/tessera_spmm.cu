@@ -50,7 +50,7 @@ class GpuTesseraSpmm final : public GpuSpmm {
             .combine = options_.combine(),
             .fetches_early = true,
             .b_rows = size.cols,
-            .overlaps = options_.overlaps(),
+            .overlap = options_.overlap(),
             .places_rows = true});
   }
 

@@ -6,6 +6,7 @@
 
 #include "formats/base/params.hpp"
 #include "formats/mosaic.hpp"
+#include "kernels/overlap_param.hpp"
 #include "kernels/spmm/row_windows/schedule.hpp"
 #include "kernels/spmm/row_windows/split_windows.hpp"
 #include "kernels/spmm/row_windows/staged_rows.hpp"
@@ -80,7 +81,7 @@ class TesseraSpmmOptions {
   const Precision& precision() const { return precision_; }
   Storage storage() const { return storage_; }
   window_tasks::CombineMethod combine() const { return combine_; }
-  bool overlaps() const { return overlaps_; }
+  Overlap overlap() const { return overlap_; }
 
   /// A share of tasks for each warp: one task, or short windows that follow each other.
   window_tasks::Tasks cut(const std::vector<std::uint32_t>& window_offset, std::int64_t n) const;
@@ -110,7 +111,7 @@ class TesseraSpmmOptions {
   ChunkOrder chunks_;
   Prefetch prefetch_;
   window_tasks::CombineMethod combine_;
-  bool overlaps_;  // the launch before
+  Overlap overlap_;
 };
 
 std::vector<ParamSpec> params();
