@@ -4,7 +4,6 @@
 
 #include <string>
 
-#include "formats/base/check.hpp"
 #include "formats/base/params.hpp"
 
 namespace tessera {
