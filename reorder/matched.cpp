@@ -49,12 +49,13 @@ class Alone {
   void for_each(std::uint32_t count, Body body) const {
     for (std::uint32_t i = 0; i < count; ++i) body(i);
   }
-  template <class Body>
-  void for_each_in_groups(std::uint32_t count, Body body) const {
-    for (std::uint32_t i = 0; i < count; ++i) body(i, 0u, 1u);
+  template <class Prepare, class Body>
+  void for_each_in_groups(std::uint32_t count, Prepare prepare, Body body) const {
+    for (std::uint32_t i = 0; i < count; ++i) body(prepare(i), 0u, 1u);
   }
-  template <class ForAll, class Take>
-  bool count(std::int32_t clusters, std::uint32_t, std::uint32_t, ForAll for_all, Take take) const {
+  template <class ForAll>
+  bool count(std::int32_t clusters, std::uint32_t, std::uint32_t, int, const matched::Judge& judge,
+             ForAll for_all, matched::BestKeys& best) const {
     auto& counts = scratch_.counts;
     if (counts.size() < static_cast<std::size_t>(clusters)) counts.resize(clusters);
     for_all([&](std::int32_t cluster) {
@@ -62,7 +63,7 @@ class Alone {
       return true;
     });
     for (const std::int32_t cluster : scratch_.clusters)
-      take(cluster, std::exchange(counts[cluster], 0));
+      best.add(judge.key(cluster, std::exchange(counts[cluster], 0)));
     scratch_.clusters.clear();
     return true;
   }

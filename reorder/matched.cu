@@ -106,7 +106,7 @@ class OnGpu {
       const std::size_t counters = matched::counter_bytes(step.clusters);
       const bool has_table = counters > matched::kMostBlockBytes;
       run_blocks<kBlockThreads, 6>(
-          count, step, has_table ? matched::table_bytes(matched::kBlockSlots) : counters, queues,
+          count, step, has_table ? matched::table_bytes(matched::kBlockTable) : counters, queues,
           block_items_.data(), wide_items_.data());
       run_blocks<kWideThreads, 2>(count, step,
                                   std::min(counters, static_cast<std::size_t>(most_wide_bytes_)),

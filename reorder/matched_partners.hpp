@@ -28,6 +28,11 @@ struct Reach {
   }
 };
 
+/// Holders of a column, from one up to another.
+struct Range {
+  std::uint32_t begin, end;
+};
+
 /// Counts a cluster's distinct columns and the partners that they offer.
 struct MeasureCluster {
   Placed placed;
@@ -103,8 +108,36 @@ struct BestKeys {
   }
 };
 
+/// What candidates are worth to a cluster.
+struct Judge {
+  const std::uint32_t* columns;  // [clusters] for the worth |a and b| / |a or b|; null: |a and b|
+  std::int32_t own;
+
+  TESSERA_HOST_DEVICE Key key(std::int32_t cluster, std::uint32_t common) const {
+    return key_of(worth(cluster, common), own, cluster);
+  }
+  TESSERA_HOST_DEVICE std::uint32_t worth(std::int32_t cluster, std::uint32_t common) const {
+    if (columns == nullptr) return common;
+    const std::uint32_t a = columns[own], b = columns[cluster];
+    common = least(common, least(a, b));
+    // A GPU divides 32 bits several times faster than 64.
+    return common < (1u << 20)
+               ? kUnit * common / (a + b - common)
+               : static_cast<std::uint32_t>(std::uint64_t{kUnit} * common / (a + b - common));
+  }
+  /// Nothing with less in common is worth as much: both together have the own columns at least.
+  TESSERA_HOST_DEVICE std::uint32_t least_common(std::uint32_t worth) const {
+    if (columns == nullptr) return most(1u, worth);
+    return most(
+        1u, static_cast<std::uint32_t>((std::uint64_t{worth} * columns[own] + kUnit - 1) / kUnit));
+  }
+
+ private:
+  static constexpr std::uint32_t kUnit = 4096;
+};
+
 /// Finds the clusters that have most columns in common with a source, which is a cluster or a row.
-/// How a team counts is its own: team.count() calls for all candidates, then takes the number of
+/// How a team counts is its own: team.count() calls for all candidates, then judges the number of
 /// each. A team whose memory is too small for the candidates gives the source up, and a larger team
 /// takes it. Counts are exact, so that the result depends on neither.
 struct FindPartners {
@@ -121,10 +154,13 @@ struct FindPartners {
   Key* partners;  // [sources * kept] best first; 0: none
 
   TESSERA_HOST_DEVICE Size size_of(std::int64_t source) const {
-    // Most offers name a cluster that others name too.
-    constexpr std::uint64_t kWarpOffers = 2048, kBlockOffers = 32768;
+    // Most offers name a cluster that others name too. Where sources are few, warps for them leave
+    // most of a GPU idle, so that blocks take smaller ones.
+    constexpr std::uint64_t kWarpOffers = 2048, kBlockOffers = 32768, kManySources = 32768;
+    const std::uint64_t sources = static_cast<std::uint64_t>(clusters) << (level - source_level);
+    const std::uint64_t warp_offers = kWarpOffers * least(sources, kManySources) / kManySources;
     const std::uint64_t most = most_offers(source);
-    return most <= kWarpOffers ? Size::kWarp : most <= kBlockOffers ? Size::kBlock : Size::kWide;
+    return most <= warp_offers ? Size::kWarp : most <= kBlockOffers ? Size::kBlock : Size::kWide;
   }
 
   /// Whether the team had memory for all candidates; the largest always has.
@@ -139,14 +175,13 @@ struct FindPartners {
     }
     BestKeys best;
     std::uint32_t with_own = 0;
+    const std::uint64_t offered = most_offers(item);
     const bool counted = team.count(
-        clusters,
-        static_cast<std::uint32_t>(least(most_offers(item), static_cast<std::uint64_t>(clusters))),
-        placed.length(source, source_level),
-        [&](auto add) { with_own = for_candidates(team, source, own, add); },
-        [&](std::int32_t cluster, std::uint32_t times) {
-          best.add(key_of(worth(own, cluster, times), own, cluster));
-        });
+        clusters, static_cast<std::uint32_t>(least(offered, static_cast<std::uint64_t>(clusters))),
+        static_cast<std::uint32_t>(
+            least(offered, std::uint64_t{placed.length(source, source_level)})),
+        kept, Judge{columns, own},
+        [&](auto add) { with_own = for_candidates(team, source, own, add); }, best);
     if (!counted) return false;
     team.store_largest(best, kept, found);
     if (shared_cols != nullptr) team.store_sum(with_own, shared_cols + item);
@@ -170,33 +205,48 @@ struct FindPartners {
     const std::uint32_t length = placed.length(source, source_level);
     const Reach reaches(reach, length);
     std::uint32_t with_own = 0;
-    team.for_each_in_groups(length, [&](std::uint32_t i, std::uint32_t lane, std::uint32_t lanes) {
+    bool goes_on = true;
+    const auto range_of = [&](std::uint32_t i) -> Range {
       const std::uint32_t k = begin + i;
-      if (!placed.is_first(k, first_row)) return;
+      if (!placed.is_first(k, first_row)) return {0, 0};
       const std::uint32_t place = placed.places[k];
       const std::uint32_t first = placed.col_offsets[placed.cols[k]];
       const std::uint32_t last = placed.col_offsets[placed.cols[k] + 1];
-      const std::uint32_t from = reaches.begin(first, place), to = reaches.end(last, place);
-      if (shared_cols != nullptr && lane == 0)
+      if (shared_cols != nullptr)
         with_own += (place > first && placed.holders[place - 1] >> level == own) ||
                     (place + 1 < last && placed.holders[place + 1] >> level == own);
-      for (std::uint32_t other = from + lane; other < to; other += lanes) {
-        const std::int32_t cluster = placed.holders[other] >> level;
-        if (cluster == own || cluster >= clusters) continue;
-        if (other > from && placed.holders[other - 1] >> level == cluster) continue;
-        if (mates != nullptr && mates[cluster] != kNone) continue;
-        if (!add(cluster)) return;
-      }
-    });
+      return {reaches.begin(first, place), reaches.end(last, place)};
+    };
+    team.for_each_in_groups(
+        length, range_of, [&](Range range, std::uint32_t lane, std::uint32_t lanes) {
+          if (!goes_on) return;
+          // Some are read at a time, so that they are waited for together.
+          constexpr std::uint32_t kTogether = 4;
+          for (std::uint32_t i = range.begin + lane; i < range.end; i += kTogether * lanes) {
+            std::int32_t candidates[kTogether];
+            for (std::uint32_t j = 0; j < kTogether; ++j) {
+              const std::uint32_t other = i + j * lanes;
+              candidates[j] = other < range.end ? candidate(other, range.begin, own) : kNone;
+            }
+            for (const std::int32_t cluster : candidates)
+              if (cluster != kNone && !add(cluster)) {
+                goes_on = false;
+                return;
+              }
+          }
+        });
     return with_own;
   }
 
-  TESSERA_HOST_DEVICE std::uint32_t worth(std::int32_t a, std::int32_t b,
-                                          std::uint32_t common) const {
-    if (columns == nullptr) return common;
-    common = least(common, least(columns[a], columns[b]));
-    return static_cast<std::uint32_t>(std::uint64_t{4096} * common /
-                                      (columns[a] + columns[b] - common));
+  /// The cluster of a holder, or kNone where it is none or is that of the holder before.
+  TESSERA_HOST_DEVICE std::int32_t candidate(std::uint32_t holder, std::uint32_t first,
+                                             std::int32_t own) const {
+    const std::int32_t cluster = placed.holders[holder] >> level;
+    const std::int32_t before = placed.holders[most(first + 1, holder) - 1] >> level;
+    const bool is_new = cluster != own && cluster < clusters &&
+                        (holder == first || before != cluster) &&
+                        (mates == nullptr || mates[cluster] == kNone);
+    return is_new ? cluster : kNone;
   }
 };
 

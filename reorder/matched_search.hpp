@@ -145,18 +145,17 @@ class Search {
     // Pairs of windows are worth less of the time than windows.
     const std::uint32_t reach =
         level < kWindowLevel ? options_.reach : most(1u, options_.reach / 2);
-    const std::uint32_t second_reach = level < kWindowLevel ? 2 * reach : reach;
     exec_.phase("count offers");
     exec_.for_teams(clusters,
-                    MeasureCluster{placed_, level, second_reach, columns_.data(), offers_.data()});
-    // Those that others were preferred to search once more, among themselves and farther.
+                    MeasureCluster{placed_, level, reach, columns_.data(), offers_.data()});
+    // Those that others were preferred to search once more, among themselves.
     for (const bool is_first : {true, false}) {
       exec_.phase(is_first ? "partners of all clusters" : "partners of free clusters");
       exec_.for_teams(clusters, FindPartners{.placed = placed_,
                                              .source_level = level,
                                              .level = level,
                                              .clusters = clusters,
-                                             .reach = is_first ? reach : second_reach,
+                                             .reach = reach,
                                              .offers = offers_.data(),
                                              .columns = columns_.data(),
                                              .mates = is_first ? nullptr : mates_.data(),

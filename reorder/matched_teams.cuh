@@ -17,14 +17,16 @@ constexpr int kWarpsOfBlock = 4;
 constexpr int kBlockThreads = 256;
 constexpr int kWideThreads = 1024;
 
-/// Slots of the largest hash tables for candidates, and the most in use without long searches.
-constexpr std::uint32_t kWarpSlots = 512, kBlockSlots = 4096;
+/// Bytes of the largest hash tables for candidates, and the most slots in use without long
+/// searches.
+constexpr std::size_t kWarpTable = 4096, kBlockTable = 32768;
 TESSERA_HOST_DEVICE constexpr std::uint32_t room(std::uint32_t slots) { return slots / 4 * 3; }
-constexpr std::size_t table_bytes(std::uint32_t slots) { return 8 * (std::size_t{slots} + 1); }
+constexpr std::size_t table_bytes(std::size_t slots_bytes) { return slots_bytes + sizeof(Key); }
 
 /// The memory in which thread blocks count candidates: a counter for each cluster where that is
 /// small, else a table. Wide blocks have counters, of as many clusters at a time as fit.
-constexpr std::size_t kMostBlockBytes = 40960;
+/// Five thread blocks of kBlockThreads fit on a processor of an H100 or H200.
+constexpr std::size_t kMostBlockBytes = 45056;
 constexpr std::size_t counter_bytes(std::int32_t clusters) {
   return (std::size_t{2} * static_cast<std::size_t>(clusters) + 15) / 16 * 16;
 }
@@ -84,32 +86,46 @@ class Team {
   __host__ __device__ void for_each(std::uint32_t count, Body body) const {
     for (std::uint32_t i = lane(); i < count; i += kThreads) body(i);
   }
-  /// Groups of eight threads take one item each.
-  template <class Body>
-  __host__ __device__ void for_each_in_groups(std::uint32_t count, Body body) const {
-    constexpr std::uint32_t kGroup = 8;
-    for (std::uint32_t i = lane() / kGroup; i < count; i += kThreads / kGroup)
-      body(i, lane() % kGroup, kGroup);
+  /// Groups of eight threads take one item each. Every thread prepares one before, so that what
+  /// this reads is waited for together.
+  template <class Prepare, class Body>
+  __host__ __device__ void for_each_in_groups([[maybe_unused]] std::uint32_t count,
+                                              [[maybe_unused]] Prepare prepare,
+                                              [[maybe_unused]] Body body) const {
+#ifdef __CUDA_ARCH__
+    constexpr std::uint32_t kGroup = 8, kGroups = kThreads / kGroup, kGroupsOfWarp = 32 / kGroup;
+    const std::uint32_t lane = this->lane() % kGroup, group = this->lane() / kGroup,
+                        first_group = group / kGroupsOfWarp * kGroupsOfWarp;
+    for (std::uint32_t begin = 0; begin + first_group < count; begin += kThreads) {
+      const std::uint32_t mine = begin + lane * kGroups + group;
+      const Range prepared = mine < count ? prepare(mine) : Range{0, 0};
+      for (std::uint32_t i = 0; i < kGroup && begin + i * kGroups + first_group < count; ++i) {
+        const Range range = {__shfl_sync(0xffffffffu, prepared.begin, i, kGroup),
+                             __shfl_sync(0xffffffffu, prepared.end, i, kGroup)};
+        body(range, lane, kGroup);
+      }
+    }
+#endif
   }
 
   /// Counts each of the clusters that for_all(add) adds, at most `most` different ones and each at
-  /// most `times` times; take(cluster, count) gets every one in some thread. False where they need
-  /// more memory than the team shares.
-  template <class ForAll, class Take>
+  /// most `times` times, and adds the `kept` best to the best keys of the threads. False where they
+  /// need more memory than the team shares.
+  template <class ForAll>
   __host__ __device__ bool count(std::int32_t clusters, std::uint32_t most, std::uint32_t times,
-                                 ForAll for_all, Take take) const {
-    if constexpr (kThreads == kWideThreads) {
-      count_in_parts(clusters, times, for_all, take);
+                                 int kept, const Judge& judge, ForAll for_all,
+                                 BestKeys& best) const {
+    constexpr bool kIsBlock = kThreads == kBlockThreads;
+    constexpr std::size_t kBytes = kIsBlock ? kBlockTable : kWarpTable;
+    if (kThreads == kWideThreads || (kIsBlock && counter_bytes(clusters) <= kMostBlockBytes)) {
+      count_in_parts(clusters, times, kept, judge, for_all, best);
       return true;
-    } else if constexpr (kThreads == kBlockThreads) {
-      if (counter_bytes(clusters) <= kMostBlockBytes) {
-        count_in_parts(clusters, times, for_all, take);
-        return true;
-      }
-      return count_in_table<kBlockSlots>(most, for_all, take);
-    } else {
-      return count_in_table<kWarpSlots>(most, for_all, take);
     }
+    // A slot has a name and a count.
+    const std::uint32_t bits = bits_of(times);
+    return bits + bits_of(static_cast<std::uint32_t>(clusters)) <= 32
+               ? count_in_table<std::uint32_t, kBytes>(bits, most, kept, judge, for_all, best)
+               : count_in_table<Key, kBytes>(32, most, kept, judge, for_all, best);
   }
 
   /// The largest `kept` keys of all threads, in descending order.
@@ -169,44 +185,92 @@ class Team {
   }
 #endif
 
-  template <std::uint32_t kMostSlots, class ForAll, class Take>
-  __host__ __device__ bool count_in_table([[maybe_unused]] std::uint32_t most,
-                                          [[maybe_unused]] ForAll for_all,
-                                          [[maybe_unused]] Take take) const {
+  __host__ __device__ static std::uint32_t bits_of([[maybe_unused]] std::uint32_t number) {
 #ifdef __CUDA_ARCH__
-    constexpr std::uint32_t kLeastSlots = 64;
-    std::uint32_t size = kLeastSlots;
-    while (size < kMostSlots && room(size) < most) size *= 2;
+    return 32 - static_cast<std::uint32_t>(__clz(static_cast<int>(number)));
+#else
+    return 0;
+#endif
+  }
+
+  /// Adds the best of the counts that for_counts(body) calls body(cluster, count) for. First every
+  /// thread judges its largest; what cannot be as good as the `kept` best of its warp is not
+  /// judged.
+  template <class ForCounts>
+  __host__ __device__ void add_best([[maybe_unused]] int kept, [[maybe_unused]] const Judge& judge,
+                                    [[maybe_unused]] ForCounts for_counts,
+                                    [[maybe_unused]] BestKeys& best) const {
+#ifdef __CUDA_ARCH__
+    std::uint32_t largest = 0;
+    std::int32_t owner = 0;
+    for_counts([&](std::int32_t cluster, std::uint32_t count) {
+      if (count <= largest) return;
+      largest = count;
+      owner = cluster;
+    });
+    std::uint32_t worth = largest > 0 ? judge.worth(owner, largest) : 0, enough = 0;
+    for (int i = 0; i < kept; ++i) {
+      enough = __reduce_max_sync(0xffffffffu, worth);
+      const unsigned holders = __ballot_sync(0xffffffffu, worth == enough);
+      if (threadIdx.x % 32 == static_cast<unsigned>(__ffs(static_cast<int>(holders)) - 1))
+        worth = 0;
+    }
+    const std::uint32_t least_count = judge.least_common(enough);
+    for_counts([&](std::int32_t cluster, std::uint32_t count) {
+      if (count >= least_count) best.add(judge.key(cluster, count));
+    });
+#endif
+  }
+
+  /// In slots that have `bits` of a count, and above them a cluster + 1, or 0 where they are free.
+  template <class Slot, std::size_t kBytes, class ForAll>
+  __host__ __device__ bool count_in_table([[maybe_unused]] std::uint32_t bits,
+                                          [[maybe_unused]] std::uint32_t most,
+                                          [[maybe_unused]] int kept,
+                                          [[maybe_unused]] const Judge& judge,
+                                          [[maybe_unused]] ForAll for_all,
+                                          [[maybe_unused]] BestKeys& best) const {
+#ifdef __CUDA_ARCH__
+    constexpr std::uint32_t kLeastBits = 6, kMostSlots = kBytes / sizeof(Slot);
+    std::uint32_t size_bits = kLeastBits;
+    while (1u << size_bits < kMostSlots && room(1u << size_bits) < most) ++size_bits;
+    const std::uint32_t size = 1u << size_bits;
     auto* const used = static_cast<volatile std::uint32_t*>(shared_);
-    auto* const slots = static_cast<uint2*>(shared_) + 1;  // [size] cluster + 1, or 0; count
-    for_each(size, [&](std::uint32_t i) { slots[i] = {0, 0}; });
+    auto* const slots = reinterpret_cast<Slot*>(static_cast<Key*>(shared_) + 1);  // [size]
+    for_each(size, [&](std::uint32_t i) { slots[i] = 0; });
     if (is_first()) *used = 0;
     sync();
     for_all([&](std::int32_t cluster) {
-      if (*used > room(size)) return false;
-      const std::uint32_t name = static_cast<std::uint32_t>(cluster) + 1;
-      std::uint32_t slot = mixed(name) & (size - 1);
-      for (;; slot = (slot + 1) & (size - 1)) {
-        std::uint32_t owner = *static_cast<volatile std::uint32_t*>(&slots[slot].x);
-        if (owner == 0) {
-          owner = atomicCAS(&slots[slot].x, 0u, name);
-          if (owner == 0) {
+      const Slot name = static_cast<Slot>(cluster) + 1;
+      std::uint32_t i = (static_cast<std::uint32_t>(name) * 0x9e3779b1u) >> (32 - size_bits);
+      for (;; i = (i + 1) & (size - 1)) {
+        Slot slot = *static_cast<volatile Slot*>(&slots[i]);
+        if (slot == 0) {
+          if (*used > room(size)) return false;
+          slot = atomicCAS(&slots[i], Slot{0}, name << bits | 1);
+          if (slot == 0) {
             atomicAdd(static_cast<std::uint32_t*>(shared_), 1u);
-            break;
+            return true;
           }
         }
-        if (owner == name) break;
+        if (slot >> bits == name) break;
       }
-      atomicAdd(&slots[slot].y, 1u);
+      atomicAdd(reinterpret_cast<std::uint32_t*>(&slots[i]), 1u);
       return true;
     });
     sync();
     const bool has_all = *used <= room(size);
     if (has_all)
-      for_each(size, [&](std::uint32_t i) {
-        if (const uint2 slot = slots[i]; slot.x != 0)
-          take(static_cast<std::int32_t>(slot.x) - 1, slot.y);
-      });
+      add_best(
+          kept, judge,
+          [&](auto body) {
+            for_each(size, [&](std::uint32_t i) {
+              if (const Slot slot = slots[i]; slot != 0)
+                body(static_cast<std::int32_t>(slot >> bits) - 1,
+                     static_cast<std::uint32_t>(slot & ((Slot{1} << bits) - 1)));
+            });
+          },
+          best);
     sync();
     return has_all;
 #else
@@ -215,11 +279,13 @@ class Team {
   }
 
   /// In counters of 16 bits, or of 32 where a count can be as large.
-  template <class ForAll, class Take>
+  template <class ForAll>
   __host__ __device__ void count_in_parts([[maybe_unused]] std::int32_t clusters,
                                           [[maybe_unused]] std::uint32_t times,
+                                          [[maybe_unused]] int kept,
+                                          [[maybe_unused]] const Judge& judge,
                                           [[maybe_unused]] ForAll for_all,
-                                          [[maybe_unused]] Take take) const {
+                                          [[maybe_unused]] BestKeys& best) const {
 #ifdef __CUDA_ARCH__
     auto* const words = static_cast<std::uint32_t*>(shared_);
     const std::uint32_t in_word = times <= 0xffff ? 2 : 1,
@@ -235,17 +301,20 @@ class Team {
         return true;
       });
       sync();
-      for_each(quads, [&](std::uint32_t i) {
-        const uint4 quad = reinterpret_cast<const uint4*>(words)[i];
-        if ((quad.x | quad.y | quad.z | quad.w) == 0) return;
-        const std::uint32_t counts[] = {quad.x, quad.y, quad.z, quad.w};
-        for (std::uint32_t j = 0; j < 4; ++j) {
-          const auto cluster = static_cast<std::int32_t>(begin + in_word * (4 * i + j));
-          const std::uint32_t low = in_word == 2 ? counts[j] & 0xffff : counts[j];
-          if (low != 0) take(cluster, low);
-          if (in_word == 2 && counts[j] >> 16 != 0) take(cluster + 1, counts[j] >> 16);
-        }
-      });
+      const auto for_counts = [&](auto body) {
+        for_each(quads, [&](std::uint32_t i) {
+          const uint4 quad = reinterpret_cast<const uint4*>(words)[i];
+          if ((quad.x | quad.y | quad.z | quad.w) == 0) return;
+          const std::uint32_t counts[] = {quad.x, quad.y, quad.z, quad.w};
+          for (std::uint32_t j = 0; j < 4; ++j) {
+            const auto cluster = static_cast<std::int32_t>(begin + in_word * (4 * i + j));
+            const std::uint32_t low = in_word == 2 ? counts[j] & 0xffff : counts[j];
+            if (low != 0) body(cluster, low);
+            if (in_word == 2 && counts[j] >> 16 != 0) body(cluster + 1, counts[j] >> 16);
+          }
+        });
+      };
+      add_best(kept, judge, for_counts, best);
       sync();
     }
 #endif
@@ -311,7 +380,7 @@ constexpr bool kHasWide = !requires {
 template <class Step>
 constexpr std::size_t warp_bytes() {
   if constexpr (kHasWide<Step>)
-    return table_bytes(kWarpSlots);
+    return table_bytes(kWarpTable);
   else
     return Step::kSharedBytes;
 }

@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "reorder/matched_partners.hpp"
 #include "reorder/matched_windows.hpp"
 #include "tests/support.hpp"
 
@@ -84,6 +85,26 @@ TEST_CASE("two windows have changed rows when no other swap leaves them cheaper"
         CHECK(cost_of(after) >= cost_of(swapped));
       }
   }
+}
+
+TEST_CASE("no candidate is worth as much with less in common than the least for a worth") {
+  const std::vector<std::uint32_t> columns = {1, 2, 7, 40, 1000, 3000000, 0x7fffffff};
+  for (std::int32_t own = 0; own < 7; ++own) {
+    const matched::Judge judge{columns.data(), own};
+    for (std::int32_t other = 0; other < 7; ++other)
+      for (const std::uint32_t common : {1u, 2u, 5u, 39u, 1000u, 1048575u, 1048576u, 2999999u}) {
+        const std::uint64_t a = columns[own], b = columns[other];
+        const std::uint64_t counted = std::min({std::uint64_t{common}, a, b});
+        const std::uint32_t worth = judge.worth(other, common);
+        CHECK(worth == 4096 * counted / (a + b - counted));
+        CHECK(judge.least_common(worth) <= common);
+        if (worth > 0 && other == own && counted == a) CHECK(judge.least_common(worth) == a);
+      }
+  }
+  const matched::Judge plain{nullptr, 3};
+  CHECK(plain.worth(5, 17) == 17);
+  CHECK(plain.least_common(17) == 17);
+  CHECK(plain.least_common(0) == 1);
 }
 
 TEST_CASE("the best keys are kept in descending order") {
