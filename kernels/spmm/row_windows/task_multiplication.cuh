@@ -82,7 +82,7 @@ class TaskMultiplication final : public GpuMultiplication {
                   .b = nullptr,
                   .c = nullptr,
                   .scaling = {}};
-    can_overlap_ = launch.overlap != Overlap::kNone && can_overlap_launches();
+    overlaps_ = launch.overlap != Overlap::kNone && can_overlap_launches();
     arguments_.ends_first = launch.overlap == Overlap::kLate;
     if (launch.fetches_early)
       arguments_.early = a_.early_fetch(
@@ -135,7 +135,7 @@ class TaskMultiplication final : public GpuMultiplication {
               tessera::launch(
                   multiply, dim3(static_cast<unsigned>(thread_blocks_)), launch_.schedule.threads(),
                   static_cast<std::size_t>(launch_.shared_bytes), stream,
-                  arguments.narrowing.word == nullptr ? can_overlap_ : arguments.narrowing.overlaps,
+                  arguments.narrowing.word == nullptr ? overlaps_ : arguments.narrowing.overlaps,
                   arguments, options...),
               multiplying_.c_str());
         },
@@ -155,7 +155,7 @@ class TaskMultiplication final : public GpuMultiplication {
   DeviceArray<float4> slots_;
   DeviceArray<std::uint32_t> arrivals_;
   std::int64_t thread_blocks_;
-  bool can_overlap_;
+  bool overlaps_;
   KernelArguments arguments_ = {};
 };
 
