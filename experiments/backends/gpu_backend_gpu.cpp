@@ -1,5 +1,8 @@
 // Backend "gpu": the kernel itself, timed, its result brought back with proof that it was written.
 
+#include <memory>
+#include <utility>
+
 #include "experiments/backends/backend.hpp"
 #include "experiments/backends/lost_context.hpp"
 #include "experiments/backends/measure_dense_product.hpp"
@@ -22,17 +25,17 @@ class GpuBackend final : public Backend {
   GpuLimits gpu_limits(const Point&) const override { return limits_of_gpu(); }
 
   void prepare(const Multiplication& m) override {
+    prepared_product_ = nullptr;  // also where this one throws
     prepared_ = device_half(m.point);
     prepared_->prepare(m.a);
     prepared_product_ = &m;
   }
 
   BackendResult run(const Multiplication& m) const override {
-    return forgetting_out_of_memory([&] {
-      if (prepared_product_ == &m)
-        return measure_dense_product(m, *prepared_->upload(m.a, m.b.cols));
-      return measure_dense_product(m, *device_half(m.point)->upload(m.a, m.b.cols));
-    });
+    const bool is_prepared = std::exchange(prepared_product_, nullptr) == &m;
+    const std::unique_ptr<GpuSpmm> half = is_prepared ? std::move(prepared_) : device_half(m.point);
+    return forgetting_out_of_memory(
+        [&] { return measure_dense_product(m, *half->upload(m.a, m.b.cols)); });
   }
 
   SparseProductResult multiply(const SparseMultiplication& m) const override {
@@ -51,8 +54,10 @@ class GpuBackend final : public Backend {
     return registry.make(name, params);
   }
 
-  std::unique_ptr<GpuSpmm> prepared_ = nullptr;  // the device half of the prepared product
-  const Multiplication* prepared_product_ = nullptr;
+  // The device half of a prepared product, which its run() takes: another product may have the same
+  // address later.
+  mutable std::unique_ptr<GpuSpmm> prepared_ = nullptr;
+  mutable const Multiplication* prepared_product_ = nullptr;
 };
 
 const Register<Backend> entry{{
