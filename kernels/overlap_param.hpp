@@ -9,11 +9,10 @@
 namespace tessera {
 
 /// When a launch may begin that overlaps the one before it: once the thread blocks of that have
-/// begun, or once they have ended, while what they wrote becomes visible. Early launches hide more,
-/// but then all their thread blocks read B at the same time: on an H200 they took 0.87 to 0.98 of
-/// the time of launches one after another (geometric means for N = 1 to 512), late ones 0.87 to
-/// 0.98 as well, but 0.61 instead of 0.90 on luxembourg_osm at N = 32 and 0.87 instead of 1.14 on
-/// soc-Slashdot0902 at N = 1 (experiments/results/spmm/own_spmm_overlap.csv).
+/// begun, or once they have ended, while what they wrote becomes visible. On an H200 rows_spmm took
+/// 0.87 to 0.98 of the time of launches one after another with either (geometric means for N = 1 to
+/// 512), but 0.61 with late ones instead of 0.90 on luxembourg_osm at N = 32, and 0.87 instead of
+/// 1.14 on soc-Slashdot0902 at N = 1; why is not known (experiments/results/spmm/README.md).
 enum class Overlap { kNone, kLate, kEarly };
 
 /// "overlap".
