@@ -41,20 +41,25 @@ class GpuMosaic final : public GpuFormat {
                   cudaStream_t stream) const override {
     limits.require_offset(Mosaic::kFormat, "nonzeros", matrix.nnz);
     const GpuCondensed condensed(matrix, Mosaic::kWindowRows, 1, stream);
-    TileOffsets tiles = count_tiles(condensed.view(), kTileCols, stream);
-    const std::uint32_t* const window_offset = tiles.data();
+    TileCount count(condensed.view(), kTileCols, stream);
+    const std::int64_t most = count.most_tiles();
+    const std::uint32_t* const window_offset = count.offsets();
     GpuPacked packed;
-    packed.add("window_offset", std::move(tiles.offsets));
-    packed.reserve({4 * (tiles.tiles + 1), 4 * tiles.tiles * kTileCols,
-                    std::int64_t{sizeof(Bitmap)} * tiles.tiles * kWords, 4 * matrix.nnz},
+    packed.reserve({4 * (most + 1), 4 * most * kTileCols,
+                    std::int64_t{sizeof(Bitmap)} * most * kWords, 4 * matrix.nnz},
                    stream);
-    auto* const tile_offset = packed.add<std::uint32_t>("tile_offset", tiles.tiles + 1, stream);
-    auto* const cols = packed.add<std::int32_t>("tile_cols", tiles.tiles * kTileCols, stream);
-    auto* const bitmaps = packed.add<Bitmap>("bitmaps", tiles.tiles * kWords, stream);
+    packed.add("window_offset", count.take_offsets());
+    auto* const tile_offset = packed.add<std::uint32_t>("tile_offset", most + 1, stream);
+    auto* const cols = packed.add<std::int32_t>("tile_cols", most * kTileCols, stream);
+    auto* const bitmaps = packed.add<Bitmap>("bitmaps", most * kWords, stream);
     auto* const values = packed.add<float>("values", matrix.nnz, stream);
     if (condensed.view().windows == 0) close_offsets(tile_offset, 0, stream);
     for_each_window(condensed.view(), FillWindow{window_offset, tile_offset, cols, bitmaps, values},
                     stream);
+    const std::int64_t tiles = count.tiles();
+    packed.shorten<std::uint32_t>("tile_offset", tiles + 1);
+    packed.shorten<std::int32_t>("tile_cols", tiles * kTileCols);
+    packed.shorten<Bitmap>("bitmaps", tiles * kWords);
     return packed;
   }
 };

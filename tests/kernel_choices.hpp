@@ -353,6 +353,8 @@ inline const std::vector<Choice>& kernel_choices() {
         {"max_blocks", std::int64_t{2}}}},
       {"rows_spmm"},
       {"rows_spmm", {{"nonzeros", std::string("direct")}}},
+      {"rows_spmm", {{"nonzeros", std::string("direct")}, {"turns", std::int64_t{2}}}},
+      {"rows_spmm", {{"nonzeros", std::string("direct")}, {"turns", std::int64_t{4}}}},
       stored("rows_spmm", "fp16", {{"nonzeros", std::string("direct")}}),
       stored("rows_spmm", "bf16",
              {{"nonzeros", std::string("direct")}, {"storage_c", std::string("fp32")}}),

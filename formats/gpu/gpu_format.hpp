@@ -41,6 +41,8 @@ class GpuArrayData {
     return static_cast<T*>(data_);
   }
   std::int64_t bytes() const { return bytes_; }
+  /// The array has only its first `bytes`.
+  void shorten(std::int64_t bytes) { bytes_ = bytes; }
 
  private:
   StreamBuffer own_ = {};
@@ -82,6 +84,13 @@ struct GpuPacked {
       used += room_of(bytes);
     }
     return arrays.back().data.as<T>();
+  }
+
+  /// Leaves an array its first elements alone, of type T.
+  template <class T>
+  void shorten(const char* name, std::int64_t elements) {
+    for (GpuArray& array : arrays)
+      if (array.name == name) array.data.shorten(elements * static_cast<std::int64_t>(sizeof(T)));
   }
 
   /// Adds an array that exists already.

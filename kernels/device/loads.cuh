@@ -46,6 +46,11 @@ __device__ inline float4 load_16_bytes(const float* from) {
 /// What the L1 does with a line that a load of 16 bytes brings: it keeps it as others, or longer.
 enum class L1 { kAsOthers, kKeep };
 
+/// Asks the L1 for the line of an address.
+__device__ inline void prefetch_to_l1(const void* from) {
+  asm volatile("prefetch.global.L1 [%0];" ::"l"(from));
+}
+
 /// Loads kWidth floats where `when`, and else nothing, which keeps what `to` holds. The compiler
 /// does not move the load.
 template <int kWidth, L1 kL1 = L1::kAsOthers>

@@ -115,6 +115,7 @@ TEST_CASE("products that follow each other have the bits of products that wait f
       {"rows_spmm"},
       {"rows_spmm", {{"overlap", named("early")}}},
       {"rows_spmm", {{"nonzeros", named("direct")}}},
+      {"rows_spmm", {{"nonzeros", named("direct")}, {"turns", std::int64_t{4}}}},
       {"rows_spmm", {{"nonzeros", named("direct")}, {"overlap", named("early")}}},
       {"rows_spmm", {{"overlap", named("none")}}},
       {"tessera_spmm"},

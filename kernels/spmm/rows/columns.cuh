@@ -13,6 +13,7 @@ struct Arguments {
   const Unit* units;                // [gridDim.x * units of a thread block]; where they are rows:
   const std::uint32_t* row_begins;  // [rows + 1] nonzeros
   std::uint32_t rows, most_direct;  // most_direct: the nonzeros of a row; others have units
+  std::uint32_t turns;              // rows of a unit
   bool ends_first;                  // whether thread blocks end before the next launch begins
   bool beside_long_rows;            // whether a launch of those comes before that of short rows
   const SplitRow* split_rows;       // [num_split_rows]

@@ -168,6 +168,14 @@ std::vector<ParamSpec> params() {
        "others (shared), or by all of them where no row has more than 64 (direct); by the matrix "
        "(auto)",
        {"auto", "shared", "direct"}},
+      {"turns",
+       std::int64_t{0},
+       "rows in FP32 that lanes take one after another, where all of them load its nonzeros: 1, 2 "
+       "or "
+       "4; 0: by the matrix and the width of C",
+       {},
+       0,
+       4},
       {"launches",
        std::int64_t{2},
        "launches at most: with two, rows of at most 64 nonzeros are multiplied as they are beside "
@@ -233,6 +241,8 @@ Launches launches_of(const Params& params, const CsrMatrix& a, std::int64_t n) {
   const std::int64_t lanes = params.integer("lanes");
   require(lanes == 0 || (lanes >= 2 && lanes != 4 && std::has_single_bit(unsigned(lanes))),
           "a unit of rows_spmm has 2, 8, 16 or 32 lanes, not {}", lanes);
+  const std::int64_t turns = params.integer("turns");
+  require(turns != 3, "a unit of rows_spmm takes 1, 2 or 4 rows, not {}", turns);
   const Storage storage = storage_of(params);
   const auto b_bytes = static_cast<std::int64_t>(bytes_of(storage.b));
   const ScheduleChoice choice{
@@ -242,6 +252,7 @@ Launches launches_of(const Params& params, const CsrMatrix& a, std::int64_t n) {
       .nonzeros = nonzeros_of(params.text("nonzeros")),
       .mixes = params.integer("launches") > 1,
       .few_lanes = static_cast<int>(lanes),
+      .turns = storage.b == ElementType::kFp32 ? static_cast<int>(turns) : 1,
       .offsets = offsets_of(params.text("offsets"))};
   return make_launches(short_rows, long_rows, n, choice, static_cast<int>(16 / b_bytes));
 }

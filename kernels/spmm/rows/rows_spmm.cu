@@ -38,9 +38,20 @@ Kernel kernel_of_parts(const Schedule& schedule) {
   return nullptr;
 }
 
+/// The kernels whose units are rows of FP32 in turn, which are aligned.
+Kernel turning_kernel_of(const Schedule& schedule) {
+  if (schedule.wide == 4) return multiply_rows<Fp32Numbers, 32, true, 4, true>;
+  if (schedule.wide == 1) return multiply_rows<Fp32Numbers, 8, true, 1, true>;
+  return schedule.lanes == 8    ? multiply_rows<Fp32Numbers, 8, true, 2, true>
+         : schedule.lanes == 16 ? multiply_rows<Fp32Numbers, 16, true, 2, true>
+                                : multiply_rows<Fp32Numbers, 32, true, 2, true>;
+}
+
 /// The kernels whose units are rows.
 template <class Numbers, bool kAligned>
 Kernel direct_kernel_of(const Schedule& schedule) {
+  if constexpr (std::is_same_v<Numbers, Fp32Numbers> && kAligned)
+    if (schedule.turns > 1) return turning_kernel_of(schedule);
   if constexpr (Numbers::kCols == 4) {
     if (schedule.wide == 4) return multiply_rows<Numbers, 32, kAligned, 4>;
   } else {
@@ -139,10 +150,11 @@ class RowsMultiplication final : public GpuMultiplication {
     const bool overlaps =
         arguments_.narrowing.word == nullptr ? overlaps_ : arguments_.narrowing.overlaps;
     for (const OneLaunch& launch : launches_) {
-      if (launch.grid.x == 0 || launch.grid.y == 0) continue;
+      const dim3& grid = aligned ? launch.aligned_grid : launch.any_grid;
+      if (grid.x == 0 || grid.y == 0) continue;
       cuda_check(
-          tessera::launch(aligned ? launch.aligned : launch.any, launch.grid, launch.threads, 0,
-                          stream, overlaps || (launch.is_second && can_overlap_), arguments_),
+          tessera::launch(aligned ? launch.aligned : launch.any, grid, launch.threads, 0, stream,
+                          overlaps || (launch.is_second && can_overlap_), arguments_),
           "launching rows_spmm");
     }
   }
@@ -151,7 +163,7 @@ class RowsMultiplication final : public GpuMultiplication {
   struct OneLaunch {
     Kernel aligned, any;
     Kernel scaled_aligned, scaled_any;  // the same with sums that are scaled, or null
-    dim3 grid;
+    dim3 aligned_grid, any_grid;
     int threads;
     bool is_second;  // beside the launch before it
 
@@ -161,14 +173,23 @@ class RowsMultiplication final : public GpuMultiplication {
           any(kernel_of<false>(schedule, has_offsets, storage.b)),
           scaled_aligned(scaled_kernel_of<true>(schedule, storage)),
           scaled_any(scaled_kernel_of<false>(schedule, storage)),
-          grid(static_cast<unsigned>(schedule.blocks_of(units)),
-               static_cast<unsigned>(schedule.chunks(n))),
+          aligned_grid(grid_of(schedule, units, n)),
+          any_grid(grid_of(without_turns(schedule), units, n)),
           threads(schedule.threads),
           is_second(is_second) {
       require<Unsupported>(schedule.chunks(n) <= kMaxGridY,
                            "rows_spmm takes at most {} columns of B, not {}",
                            kMaxGridY * schedule.columns(), n);
       load_now(aligned, any);
+    }
+
+    static dim3 grid_of(const Schedule& schedule, std::int64_t units, std::int64_t n) {
+      return {static_cast<unsigned>(schedule.blocks_of(units)),
+              static_cast<unsigned>(schedule.chunks(n))};
+    }
+    static Schedule without_turns(Schedule schedule) {
+      schedule.turns = 1;
+      return schedule;
     }
   };
 
@@ -189,6 +210,7 @@ class RowsMultiplication final : public GpuMultiplication {
                    .row_begins = row_begins_.data(),
                    .rows = static_cast<std::uint32_t>(a.rows),
                    .most_direct = static_cast<std::uint32_t>(launches.most_direct),
+                   .turns = static_cast<std::uint32_t>(launches.direct.turns),
                    .ends_first = false,
                    .beside_long_rows = launches.most_direct >= 0 && !plan.units.empty(),
                    .split_rows = split_rows_.data(),
@@ -220,9 +242,9 @@ class RowsMultiplication final : public GpuMultiplication {
       launches_.emplace_back(launches.direct, storage, false, a.rows, n, !launches_.empty());
     const void* const columns =
         plan.has_offsets() ? static_cast<const void*>(col_offsets_.data()) : col_indices_.data();
-    arguments_.early =
-        EarlyFetch::of(columns, (plan.has_offsets() ? 2 : 4) * a.nnz(), values_.data(), 4 * a.nnz(),
-                       a.cols * n * static_cast<std::int64_t>(b_bytes_), launches_.front().grid.x);
+    arguments_.early = EarlyFetch::of(
+        columns, (plan.has_offsets() ? 2 : 4) * a.nnz(), values_.data(), 4 * a.nnz(),
+        a.cols * n * static_cast<std::int64_t>(b_bytes_), launches_.front().aligned_grid.x);
   }
 
   std::size_t b_bytes_;  // of an element of B

@@ -45,6 +45,14 @@ TESSERA_HOST_DEVICE constexpr int direct_in_flight(int access_cols, int wide) {
   return access_cols == 8 && wide == 2 ? 1 : 2;
 }
 
+/// The same for units that take several rows one after another.
+TESSERA_HOST_DEVICE constexpr int turning_threads(int wide) {
+  return wide == 4 ? 2 * kThreads : kThreads;
+}
+TESSERA_HOST_DEVICE constexpr int resident_turning(int wide) {
+  return wide == 1 ? 6 : wide == 4 ? 2 : 5;
+}
+
 /// The columns of a lane that teams add at a time.
 TESSERA_HOST_DEVICE constexpr int team_pass(int lane_cols) { return lane_cols < 8 ? lane_cols : 8; }
 
@@ -100,13 +108,16 @@ struct Schedule {
   int wide = 1;              // 1, 2 or 4; of units that are warps, or direct
   bool direct = false;       // a unit is a row, of which every lane loads all nonzeros
   int threads = kThreads;    // of a thread block; another number only where direct
+  int turns = 1;             // rows that a unit takes one after another; more only where direct
   bool has_offsets = false;  // columns are read as offsets of 16 bits, if the matrix allows it
 
   constexpr int units_per_block() const { return threads / lanes; }
   constexpr int units_per_warp() const { return 32 / lanes; }
-  /// The thread blocks of a chunk for so many units.
+  /// The units, or rows, that a thread block takes.
+  constexpr int taken_by_block() const { return units_per_block() * turns; }
+  /// The thread blocks of a chunk for so many of them.
   constexpr std::int64_t blocks_of(std::int64_t units) const {
-    return (units + units_per_block() - 1) / units_per_block();
+    return (units + taken_by_block() - 1) / taken_by_block();
   }
   constexpr int part_lanes() const { return lanes / parts; }
   constexpr bool in_parts() const { return !direct && part_lanes() < kFewLanes; }
@@ -194,6 +205,7 @@ struct ScheduleChoice {
   // Rows as they are have a launch of their own beside one of pieces, where it pays.
   bool mixes = true;
   int few_lanes = 0;  // of a unit of at most 16 columns: 2, 8, 16 or 32; 0: by the matrix
+  int turns = 0;      // rows of a unit that is a row: 1, 2 or 4; 0: by the matrix
   Offsets offsets = Offsets::kByMatrix;
 };
 
@@ -297,6 +309,25 @@ constexpr bool is_direct(std::int64_t rows, std::int64_t nnz, std::int64_t longe
   return kStepNs * longest_row / in_flight <= nnz * n * (16 / access_cols) / kBytesOfNs;
 }
 
+/// Rows that a unit of FP32 takes one after another, where units are rows.
+///
+/// To look up where a row begins and then its columns takes as long as two of its rows of B, and
+/// rows of few nonzeros have no more. A unit that takes several looks ahead. In a program of this
+/// loop alone, recon-mc2depi (4 nonzeros a row) took 0.95, 0.94 and 0.93 of the time at N = 32, 128
+/// and 512, DD (5) 1.00, 0.96 and 0.96, luxembourg_osm (2) 1.05, 0.95 and 1.00, delaunay_n15 (6) at
+/// N = 512 0.92, wave (13.6) 1.0 to 1.2. The last thread blocks take as much longer: there have to
+/// be enough of them, but where rows are wide.
+constexpr int turns_of(std::int64_t rows, std::int64_t nnz, const Schedule& of_rows) {
+  constexpr std::int64_t kFewNonzeros = 6;
+  const std::int64_t least_waves = of_rows.wide == 4 ? 1 : 3;
+  if (of_rows.has_halves() || of_rows.lanes < 8 || nnz > kFewNonzeros * rows) return 1;
+  Schedule turning = of_rows;
+  turning.threads = turning_threads(of_rows.wide);
+  for (turning.turns = 4; turning.turns > 1; turning.turns /= 2)
+    if (turning.blocks_of(rows) >= least_waves * kSms * resident_turning(of_rows.wide)) break;
+  return turning.turns;
+}
+
 /// Threads of a thread block whose units are rows of FP32. Small ones make room sooner for the
 /// next, large ones find more of their rows of B in the L1. In a program of this loop alone, with
 /// 128 threads instead of 256, DD and recon-mc2depi, of 5 and 4 nonzeros a row, take 0.97 and 0.95
@@ -329,7 +360,9 @@ constexpr Schedule make_schedule(std::int64_t rows, std::int64_t nnz, std::int64
     const std::int64_t columns =
         std::min(n, choice.columns != 0 ? choice.columns : choice.gathered);
     Schedule of_rows = direct_schedule(columns, access_cols);
-    of_rows.threads = threads_of_rows(rows, nnz, of_rows);
+    of_rows.turns = choice.turns != 0 ? choice.turns : turns_of(rows, nnz, of_rows);
+    of_rows.threads =
+        of_rows.turns > 1 ? turning_threads(of_rows.wide) : threads_of_rows(rows, nnz, of_rows);
     return of_rows;
   }
   Schedule schedule{.lanes = n <= 8 * access_cols    ? 8

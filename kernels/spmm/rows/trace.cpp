@@ -34,15 +34,15 @@ class RowsTrace final : public LaunchTrace {
         at_(at) {}
 
   std::int64_t blocks_of_units() const {
-    return std::ssize(plan_.units) / schedule_.units_per_block();
+    return std::ssize(plan_.units) / schedule_.taken_by_block();
   }
   int warps() const { return schedule_.threads / 32; }
   std::int64_t thread_blocks() const { return blocks_of_units() * schedule_.chunks(n_); }
 
   ThreadBlockWork work_of(std::int64_t thread_block) const {
     ThreadBlockWork work;
-    for (int warp = 0; warp < warps(); ++warp) {
-      const WarpUnits mine(*this, thread_block, warp);
+    for (int w = 0; w < warps() * schedule_.turns; ++w) {
+      const WarpUnits mine(*this, thread_block, w % warps(), w / warps());
       for (std::int64_t i = 0; i < mine.most; i += schedule_.parts)
         work.b_bytes += b_bytes_ * mine.cols * rows_of_b(mine, i).count;
       for (const Unit& unit : mine.units) {
@@ -58,14 +58,15 @@ class RowsTrace final : public LaunchTrace {
 
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override {
-    const WarpUnits mine(*this, thread_block, warp);
+    const WarpUnits mine(*this, thread_block, warp, cursor.part);
     const std::int64_t turn = is_column()        ? kUnroll * schedule_.lanes
                               : schedule_.direct ? direct_turn()
                               : in_parts()       ? schedule_.part_turn()
                               : is_wide()        ? 32
                                                  : kUnroll;
     const std::int64_t at = turn * cursor.step++;
-    if (at == 0) begin(mine, trace);
+    if (at == 0 && cursor.part == 0) begin(mine, trace);
+    if (at == 0 && schedule_.turns > 1) begin_turn(mine, thread_block, warp, cursor.part, trace);
     if (at < mine.most) advance(mine, at, trace);
     if (at + turn < mine.most) return true;
     trace.issue(schedule_.direct ? DirectCounts::kEnd : InstructionCounts::kEnd);
@@ -73,11 +74,14 @@ class RowsTrace final : public LaunchTrace {
     if (mine.team > 1) add_team(mine, mine.team, trace);
     if (mine.split != nullptr) meet(mine, trace);
     store(mine, trace);
-    return false;
+    if (!has_turn(thread_block, warp, cursor.part + 1)) return false;
+    cursor = {.step = 0, .part = cursor.part + 1};
+    return true;
   }
 
  private:
-  static constexpr int kUnitBoard = 0, kIndexBoard = 1, kDataBoard = 2, kSlotBoard = 3;
+  static constexpr int kUnitBoard = 0, kIndexBoard = 1, kDataBoard = 2, kSlotBoard = 3,
+                       kAheadBoard = 4;
 
   bool in_parts() const { return schedule_.in_parts(); }
   bool is_wide() const { return schedule_.wide > 1; }
@@ -110,11 +114,11 @@ class RowsTrace final : public LaunchTrace {
     const SplitRow* split = nullptr;  // the row of all units, where it has several thread blocks
     bool is_last = false;  // the last thread block of a split row counts as the last to arrive
 
-    WarpUnits(const RowsTrace& of, std::int64_t thread_block, int warp) {
+    WarpUnits(const RowsTrace& of, std::int64_t thread_block, int warp, std::int64_t turn) {
       const Schedule& schedule = of.schedule_;
       block = thread_block % of.blocks_of_units(), chunk = thread_block / of.blocks_of_units();
       first_place = warp * schedule.units_per_warp();
-      first = block * schedule.units_per_block() + first_place;
+      first = (block * schedule.turns + turn) * schedule.units_per_block() + first_place;
       units = std::span(of.plan_.units)
                   .subspan(static_cast<std::size_t>(first),
                            static_cast<std::size_t>(schedule.units_per_warp()));
@@ -192,6 +196,31 @@ class RowsTrace final : public LaunchTrace {
     if (mine.most == 0) return;
     load_nonzeros(mine, 0, trace);
     trace.issue(is_wide() ? WideCounts::loop(schedule_.wide) : InstructionCounts::kLoop);
+  }
+
+  /// True where a warp has rows of that turn.
+  bool has_turn(std::int64_t thread_block, int warp, std::int64_t turn) const {
+    return turn < schedule_.turns && WarpUnits(*this, thread_block, warp, turn).first < a_.rows;
+  }
+
+  /// Looks up the next rows of the units of a warp, and where their own end, but for the first.
+  void begin_turn(const WarpUnits& mine, std::int64_t thread_block, int warp, std::int64_t turn,
+                  WarpTrace& trace) const {
+    if (turn > 0) {
+      trace.issue(DirectCounts::kTurn);
+      trace.load(kUnitBoard);
+      trace.touch(element(at_.row_begins, mine.first + 1, 4), 4 * std::ssize(mine.units));
+    }
+    trace.issue(DirectCounts::kLookAhead);
+    if (has_turn(thread_block, warp, turn + 1)) {
+      const WarpUnits next(*this, thread_block, warp, turn + 1);
+      trace.load(kUnitBoard);
+      trace.touch(element(at_.row_begins, next.first, 4), 4 * std::ssize(next.units));
+      trace.wait(kUnitBoard);
+      trace.load(kAheadBoard);  // which nothing waits for
+      for (const Unit& unit : next.units) trace.touch(element(at_.col_indices, unit.first, 4), 4);
+    }
+    if (turn > 0) trace.wait(kUnitBoard);
   }
 
   /// Loads nonzeros [at, at + lanes) of all units, one a lane.
@@ -437,7 +466,7 @@ Plan plan_of_rows(const CsrMatrix& a, const Launches& launches) {
   Plan plan;
   const Schedule& schedule = launches.direct;
   plan.units.resize(
-      static_cast<std::size_t>(schedule.blocks_of(a.rows) * schedule.units_per_block()),
+      static_cast<std::size_t>(schedule.blocks_of(a.rows) * schedule.taken_by_block()),
       {.row = kNoRow, .first = 0, .split = 0, .count = 0, .team = 1});
   for (std::int64_t row = 0; row < a.rows; ++row)
     if (launches.is_direct(a.row_length(row)))

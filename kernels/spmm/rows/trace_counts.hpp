@@ -44,6 +44,8 @@ struct WideCounts {
 /// The same of a warp whose units are rows.
 struct DirectCounts {
   static constexpr int kUnit = 42, kStep = 6, kRest = 9, kEnd = 6;
+  // Of units that take several rows: of each but the first, and to look up the next one.
+  static constexpr int kTurn = 40, kLookAhead = 20;
 
   /// Of a nonzero: its address and its products.
   static constexpr int of_nonzero(const Schedule& schedule) {
@@ -68,6 +70,7 @@ struct ColumnCounts {
 
 /// Registers of a thread (CUDA 13.0, sm_90a).
 constexpr int registers_of(const Schedule& schedule) {
+  if (schedule.turns > 1) return schedule.wide == 1 ? 36 : schedule.wide == 4 ? 64 : 46;
   if (schedule.direct) return schedule.wide == 1 ? 32 : schedule.wide == 4 ? 64 : 40;
   if (schedule.wide > 1) return 80;
   if (!schedule.in_parts()) return 64;

@@ -371,6 +371,32 @@ TEST_CASE("units of rows_spmm are rows where rows are short and none of them is 
   CHECK_FALSE(direct(200'000, 64, 32, {}, 8).direct);
 }
 
+TEST_CASE("units of rows_spmm take several rows where those are short and many") {
+  const auto turns = [](std::int64_t rows, std::int64_t per_row, std::int64_t n,
+                        const rows_spmm::ScheduleChoice& choice = {}, int access_cols = 4) {
+    const Schedule schedule =
+        rows_spmm::make_schedule(rows, rows * per_row, 2 * per_row, n, choice, access_cols);
+    CHECK(schedule.direct);
+    if (schedule.turns > 1) CHECK(schedule.threads == rows_spmm::turning_threads(schedule.wide));
+    CHECK(schedule.blocks_of(rows) * schedule.units_per_block() * schedule.turns >= rows);
+    return schedule.turns;
+  };
+  CHECK(turns(500'000, 4, 128) == 4);
+  CHECK(turns(500'000, 6, 128) == 4);
+  CHECK(turns(500'000, 7, 128) == 1);
+  // Three waves of 660 thread blocks of 16 rows, each once, twice or four times.
+  CHECK(turns(3 * 660 * 64, 4, 128) == 4);
+  CHECK(turns(3 * 660 * 64 - 64, 4, 128) == 2);
+  CHECK(turns(3 * 660 * 32, 4, 128) == 2);
+  CHECK(turns(3 * 660 * 32 - 32, 4, 128) == 1);
+  // One wave of wide rows.
+  CHECK(turns(264 * 64, 4, 512) == 4);
+  CHECK(turns(264 * 64 - 64, 4, 512) == 2);
+  CHECK(turns(500'000, 4, 128, {}, 8) == 1);  // 16 bits
+  CHECK(turns(500'000, 4, 128, {.turns = 1}) == 1);
+  CHECK(turns(500, 4, 128, {.nonzeros = rows_spmm::Nonzeros::kDirect, .turns = 2}) == 2);
+}
+
 TEST_CASE("a row that is a unit of rows_spmm is a chain of fused multiply-adds") {
   const CsrMatrix a = random_sparse(200, 150, 0.08, 81);
   const DenseMatrix b = random_dense(a.cols, 40, 82);
