@@ -2,7 +2,6 @@
 // run, a kernel that has no emulation, no trace or no work description.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -23,7 +22,6 @@ class Foresight {
 
  private:
   std::optional<Skip> absent_matrix(const Point& point);
-  std::string missing(const std::string& backend);
   std::optional<Skip> kernel_skip(Point point);
 
   struct PointHash {
@@ -31,7 +29,6 @@ class Foresight {
   };
 
   std::unordered_map<std::string, std::optional<Skip>> matrices_;  // by name
-  std::map<std::string, std::string> missing_;  // by backend; empty where it works
   std::unordered_map<Point, std::optional<Skip>, PointHash> kernels_;  // on the tiny matrix
 };
 
