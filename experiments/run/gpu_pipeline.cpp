@@ -23,7 +23,7 @@ std::vector<WorkerPlace> places_of_gpus(int gpus, const std::vector<int>& cores)
   std::vector<WorkerPlace> places;
   for (int worker = 0; worker < workers; ++worker) {
     for (int gpu = 0; gpu < gpus; ++gpu) {
-      const auto first = cores.begin() + each * static_cast<int>(places.size());
+      const auto first = cores.begin() + each * (gpu * workers + worker);
       places.push_back({gpu, {first, first + each}});
     }
   }

@@ -16,8 +16,9 @@ struct WorkerPlace {
   std::vector<int> cores = {};  // that it may run on; empty for all
 };
 
-/// The places of `gpus` GPUs on a machine with these cores. There are at least two for each GPU;
-/// where there are fewer cores than places, none has cores of its own.
+/// The places of `gpus` GPUs on a machine with these cores, one of each GPU after the other. There
+/// are at least two for each GPU, whose cores follow each other; where there are fewer cores than
+/// places, none has cores of its own.
 std::vector<WorkerPlace> places_of_gpus(int gpus, const std::vector<int>& cores);
 
 /// The cores that this process may run on.

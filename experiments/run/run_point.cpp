@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <new>
+#include <thread>
 #include <utility>
 
 #include "experiments/backends/backend.hpp"
@@ -114,18 +115,25 @@ struct PointRunner::State {
   DenseMatrix last_c = {};
   SkipPart at = {};     // the part of the request that is worked on
   double waited_s = 0;  // for the GPU, in the point that is worked on
+  bool opened = false;
+  std::jthread opening = {};
 
   void run(const Point& point, const PointIdentity& identity, Record& record);
 
   /// What `work` returns; where it needs the GPU, while no other process uses it.
   template <class Work>
   auto in_turn(const Point& point, Work work) {
+    if (opening.joinable()) opening.join();
     std::optional<SharedTurn::Held> turn;
     backend_worked = true;
     if (gpu_turn != nullptr && backend_traits(point.backend).needs_gpu)
       waited_s += turn.emplace(*gpu_turn).waited_s();
     return work();
   }
+
+  /// Starts to open the device, while this process does what needs none. Others can do so at the same
+  /// time; nobody measures meanwhile.
+  void open_device(const Point& point);
 
   bool lost_device() const { return backend_worked && backend->has_lost_device(); }
 
@@ -155,6 +163,7 @@ void PointRunner::State::run(const Point& point, const PointIdentity& identity, 
   BackendChoice choice = find_backend(point.backend);
   backend = std::move(choice.backend);
   record.versions = identity.versions();
+  if (choice.missing.empty()) open_device(point);
 
   at = {"matrix", point.matrix};
   const LoadedInput& source = inputs.a(point);
@@ -171,6 +180,16 @@ void PointRunner::State::run(const Point& point, const PointIdentity& identity, 
   std::visit([&](const auto& task) { run_task(task, point, source, *backend, record); },
              point.task);
   record.origin = backend->origin();
+}
+
+void PointRunner::State::open_device(const Point& point) {
+  if (opened || gpu_turn == nullptr || !backend_traits(point.backend).needs_gpu) return;
+  opened = true;
+  opening = std::jthread([turn = gpu_turn, name = point.backend] {
+    const auto own = find_backend(name).backend;  // the point's may be gone before
+    const SharedTurn::Joined joined(*turn);
+    own->open_device();
+  });
 }
 
 const OrderedInput& PointRunner::State::ordered(const Point& point, const LoadedInput& source,
