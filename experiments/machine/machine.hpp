@@ -28,8 +28,8 @@ Json look_at_machine();
 /// The GPUs that this process can use.
 Json count_gpus();
 
-/// The env record of a run, from what look_at_machine() has seen: build, CPU, host, GPU. env_id is a
-/// hash of what does not change between two runs on one machine.
+/// The env record of a run, from what look_at_machine() has seen: build, CPU, host, GPU. env_id is
+/// a hash of what does not change between two runs on one machine.
 Json environment_record(const Json& seen);
 
 /// The same, seen now by a process of its own.

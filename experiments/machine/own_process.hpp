@@ -1,8 +1,8 @@
 // A computation in a process of its own.
 //
 // CUDA cannot be used in a child of a process that has used it, and every worker is such a child:
-// the process that starts workers asks about GPUs through here only. The driver's start takes a part
-// of a second, in which the process that asks can do something else.
+// the process that starts workers asks about GPUs through here only. The driver's start takes a
+// part of a second, in which the process that asks can do something else.
 #pragma once
 
 #include <sys/types.h>

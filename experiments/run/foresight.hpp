@@ -28,7 +28,7 @@ class Foresight {
     std::size_t operator()(const Point& point) const;
   };
 
-  std::unordered_map<std::string, std::optional<Skip>> matrices_;  // by name
+  std::unordered_map<std::string, std::optional<Skip>> matrices_;      // by name
   std::unordered_map<Point, std::optional<Skip>, PointHash> kernels_;  // on the tiny matrix
 };
 

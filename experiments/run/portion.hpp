@@ -1,5 +1,5 @@
-// The points of a matrix that a worker has before it, and when it pays to give another worker a part
-// of them, which has to read the matrix again.
+// The points of a matrix that a worker has before it, and when it pays to give another worker a
+// part of them, which has to read the matrix again.
 #pragma once
 
 #include <chrono>

@@ -131,8 +131,8 @@ struct PointRunner::State {
     return work();
   }
 
-  /// Starts to open the device, while this process does what needs none. Others can do so at the same
-  /// time; nobody measures meanwhile.
+  /// Starts to open the device, while this process does what needs none. Others can do so at the
+  /// same time; nobody measures meanwhile.
   void open_device(const Point& point);
 
   bool lost_device() const { return backend_worked && backend->has_lost_device(); }

@@ -318,8 +318,8 @@ class Run {
     });
   }
 
-  /// The next point of a worker that asks for more: of its matrix, of one that waits, or of one that
-  /// another worker would end later alone. None where there is none of them.
+  /// The next point of a worker that asks for more: of its matrix, of one that waits, or of one
+  /// that another worker would end later alone. None where there is none of them.
   std::vector<const PlanEntry*> more_for(const Worker& worker) {
     Portion& own = portion_of_[&worker];
     if (own.empty()) own = {waiting_.empty() ? take_half() : take_next(), Clock::now()};
@@ -345,7 +345,8 @@ class Run {
     for (const auto& worker : workers_) descriptors.push_back({worker->fd(), POLLIN, 0});
     const auto rest =
         std::chrono::duration_cast<std::chrono::milliseconds>(stop_at_ - Clock::now());
-    const bool some_close = std::ranges::any_of(workers_, [](const auto& w) { return w->closing(); });
+    const bool some_close =
+        std::ranges::any_of(workers_, [](const auto& w) { return w->closing(); });
     const auto wait =
         std::clamp<std::chrono::milliseconds::rep>(rest.count() + 1, 0, some_close ? 5 : 200);
     if (poll(descriptors.data(), descriptors.size(), static_cast<int>(wait)) < 0)
@@ -451,8 +452,8 @@ class Run {
     requeue_from(worker, place + 1);
   }
 
-  /// Queues the points of the worker from `place` on, and those that it was not given yet, for a new
-  /// process, while there is time.
+  /// Queues the points of the worker from `place` on, and those that it was not given yet, for a
+  /// new process, while there is time.
   void requeue_from(const Worker& worker, std::size_t place) {
     const auto& entries = worker.assignment().entries;
     const auto& behind = portion_of_[&worker].left();
@@ -476,7 +477,7 @@ class Run {
   std::vector<std::unique_ptr<Worker>> workers_;
   std::map<const Worker*, std::size_t> place_of_;
   std::map<const Worker*, Portion> portion_of_;
-  std::vector<Worker*> asking_;  // for more
+  std::vector<Worker*> asking_;          // for more
   std::map<std::string, bool> present_;  // matrices on this machine, by name
   RemainingTime remaining_;
   Progress* progress_ = nullptr;

@@ -11,7 +11,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Twelve points, of which some were done: the first 300 ms after the start, the others 100 ms each.
+/// Twelve points, of which some were done: the first 300 ms after the start, the others 100 ms
+/// each.
 struct Begun {
   explicit Begun(int done) {
     std::deque<const PlanEntry*> all;
