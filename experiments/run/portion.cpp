@@ -1,5 +1,7 @@
 #include "experiments/run/portion.hpp"
 
+#include <algorithm>
+
 namespace tessera {
 
 const PlanEntry* Portion::take() {
@@ -8,15 +10,17 @@ const PlanEntry* Portion::take() {
   return entry;
 }
 
-void Portion::done(Clock::time_point now) {
-  if (++done_ == 1) first_ = now;
+void Portion::done(Clock::time_point now, double attempt_s) {
+  (++done_ == 1 ? first_s_ : others_s_) += attempt_s;
+  if (done_ == 1) first_ = now;
   last_ = now;
 }
 
 double Portion::saved_by_split_s() const {
   if (done_ < 2) return 0;
-  const std::chrono::duration<double> reading = first_ - began_, others = last_ - first_;
-  return static_cast<double>(left_.size() / 2) * others.count() / (done_ - 1) - reading.count();
+  const std::chrono::duration<double> others = last_ - first_;
+  const double reading_s = std::max(first_s_ - others_s_ / (done_ - 1), 0.0);
+  return static_cast<double>(left_.size() / 2) * others.count() / (done_ - 1) - reading_s;
 }
 
 bool Portion::may_be_split() const {

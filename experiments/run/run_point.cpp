@@ -106,6 +106,7 @@ struct AdviceKey {
 struct PointRunner::State {
   PointInputs inputs;
   SharedTurn* gpu_turn = nullptr;
+  SharedTurn* opening_turn = nullptr;
   std::unique_ptr<Backend> backend = {};  // of the point that is worked on
   bool backend_worked = false;            // it has begun to
   LastValueCache<KernelChoice, AdviceKey> chosen = {};
@@ -123,7 +124,9 @@ struct PointRunner::State {
   /// What `work` returns; where it needs the GPU, while no other process uses it.
   template <class Work>
   auto in_turn(const Point& point, Work work) {
+    const Stopwatch watch;
     if (opening.joinable()) opening.join();
+    waited_s += watch.seconds();
     std::optional<SharedTurn::Held> turn;
     backend_worked = true;
     if (gpu_turn != nullptr && backend_traits(point.backend).needs_gpu)
@@ -131,8 +134,9 @@ struct PointRunner::State {
     return work();
   }
 
-  /// Starts to open the device, while this process does what needs none. Others can do so at the
-  /// same time; nobody measures meanwhile.
+  /// Starts to open the device, while this process does what needs none. The driver opens one after
+  /// the other, so that the processes take turns: the first can measure when the next one, on
+  /// another GPU, begins. Nobody measures on this GPU meanwhile.
   void open_device(const Point& point);
 
   bool lost_device() const { return backend_worked && backend->has_lost_device(); }
@@ -183,11 +187,12 @@ void PointRunner::State::run(const Point& point, const PointIdentity& identity, 
 }
 
 void PointRunner::State::open_device(const Point& point) {
-  if (opened || gpu_turn == nullptr || !backend_traits(point.backend).needs_gpu) return;
+  if (opened || opening_turn == nullptr || !backend_traits(point.backend).needs_gpu) return;
   opened = true;
-  opening = std::jthread([turn = gpu_turn, name = point.backend] {
+  opening = std::jthread([this, name = point.backend] {
     const auto own = find_backend(name).backend;  // the point's may be gone before
-    const SharedTurn::Joined joined(*turn);
+    const SharedTurn::Held alone(*opening_turn);
+    const SharedTurn::Joined joined(*gpu_turn);
     own->open_device();
   });
 }
@@ -428,7 +433,9 @@ void PointRunner::State::run_task(const Ordering& ordering, const Point& point,
 }
 
 PointRunner::PointRunner(PointRunnerOptions options)
-    : state_(new State{.inputs = PointInputs(options), .gpu_turn = options.gpu_turn}) {}
+    : state_(new State{.inputs = PointInputs(options),
+                       .gpu_turn = options.gpu_turn,
+                       .opening_turn = options.opening_turn}) {}
 PointRunner::~PointRunner() = default;
 
 std::string PointRunner::point_id(const Point& point) {

@@ -168,6 +168,11 @@ RunSummary summarise(const Plan& plan, Find attempt_at) {
   return summary;
 }
 
+bool is_checked(const Plan& plan) {
+  return std::ranges::any_of(plan.entries,
+                             [](const PlanEntry& entry) { return entry.point.check.enabled; });
+}
+
 /// The moment `seconds` from now; far beyond any run, the end of time.
 Clock::time_point moment_after(double seconds) {
   constexpr double kLongest = 1e9;  // fits in the clock's nanoseconds
@@ -183,7 +188,7 @@ class Run {
       : options_(options),
         writer_(options.out + "/" + options.file),
         known_(options.out),
-        places_(options.gpus > 0 ? places_of_gpus(options.gpus, own_cores())
+        places_(options.gpus > 0 ? places_of_gpus(options.gpus, own_cores(), is_checked(plan))
                                  : std::vector<WorkerPlace>(std::max(options.jobs, 1))),
         gpu_turns_(options.gpus),
         remaining_(static_cast<int>(places_.size())) {
@@ -275,7 +280,7 @@ class Run {
 
   void start_next() {
     Portion portion;
-    if (options_.gpus > 0) portion = {take_next(), Clock::now()};
+    if (options_.gpus > 0) portion = Portion(take_next());
     Assignment assignment{
         .entries = portion.empty() ? take_all() : std::vector{portion.take()},
         .done_ids = done_ids_,
@@ -287,6 +292,7 @@ class Run {
     if (options_.gpus > 0) {
       assignment.place = places_[place];
       assignment.gpu_turn = &gpu_turns_[places_[place].gpu];
+      assignment.opening_turn = &opening_turn_;
       assignment.asks_for_more = true;
     }
     workers_.push_back(std::make_unique<Worker>(std::move(assignment)));
@@ -322,7 +328,7 @@ class Run {
   /// that another worker would end later alone. None where there is none of them.
   std::vector<const PlanEntry*> more_for(const Worker& worker) {
     Portion& own = portion_of_[&worker];
-    if (own.empty()) own = {waiting_.empty() ? take_half() : take_next(), Clock::now()};
+    if (own.empty()) own = Portion(waiting_.empty() ? take_half() : take_next());
     return own.empty() ? std::vector<const PlanEntry*>() : std::vector{own.take()};
   }
 
@@ -389,13 +395,13 @@ class Run {
                         event.share > 0 ? fmt::format(", {:.0f} %", 100 * event.share) : ""));
         break;
       case WorkerEvent::Kind::kAlreadyDone:
-        portion_of_[&worker].done(Clock::now());
+        portion_of_[&worker].done(Clock::now(), 0);
         finish(entry, "");
         break;
       case WorkerEvent::Kind::kAsks:
         break;  // noted above
       case WorkerEvent::Kind::kRecord:
-        portion_of_[&worker].done(Clock::now());
+        portion_of_[&worker].done(Clock::now(), event.record->attempt_s.value_or(0));
         store(entry, std::move(*event.record));
         break;
     }
@@ -474,6 +480,7 @@ class Run {
   std::deque<std::deque<const PlanEntry*>> waiting_;  // by matrix
   std::vector<WorkerPlace> places_;
   std::deque<SharedTurn> gpu_turns_;
+  SharedTurn opening_turn_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::map<const Worker*, std::size_t> place_of_;
   std::map<const Worker*, Portion> portion_of_;

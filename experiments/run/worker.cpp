@@ -88,6 +88,7 @@ bool take_more(Assignment& assignment, int gifts) {
     _exit(0);
   });
   PointRunner runner({.gpu_turn = assignment.gpu_turn,
+                      .opening_turn = assignment.opening_turn,
                       .fresh_orders = assignment.fresh_orders,
                       .keeps_truth = true,
                       .tell_order = order_teller(fd, place)});

@@ -27,8 +27,9 @@ struct Assignment {
   double launch_timeout_s = 60;
   // Where workers share GPUs.
   std::optional<WorkerPlace> place = {};
-  SharedTurn* gpu_turn = nullptr;  // of its GPU
-  bool asks_for_more = false;      // asks for another matrix's points in place of ending
+  SharedTurn* gpu_turn = nullptr;      // of its GPU
+  SharedTurn* opening_turn = nullptr;  // to make a context, of all workers
+  bool asks_for_more = false;          // asks for another matrix's points in place of ending
 };
 
 /// A line from the process. A point is identified by its place in the assignment.

@@ -10,7 +10,6 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
-#include <map>
 #include <numeric>
 #include <set>
 
@@ -31,27 +30,31 @@ std::vector<int> cores(int count) {
 TEST_CASE("every GPU has several workers, and no core is two workers' own") {
   for (const int gpus : {1, 2, 3, 8}) {
     for (const int count : {1, 2, 7, 16, 96, 256}) {
-      CAPTURE(gpus);
-      CAPTURE(count);
-      const std::vector<WorkerPlace> places = places_of_gpus(gpus, cores(count));
-      std::vector<int> workers(gpus);
-      std::set<int> taken;
-      for (const WorkerPlace& place : places) {
-        ++workers.at(place.gpu);
-        for (const int core : place.cores) CHECK(taken.insert(core).second);
+      for (const bool checked : {false, true}) {
+        CAPTURE(gpus);
+        CAPTURE(count);
+        CAPTURE(checked);
+        const std::vector<WorkerPlace> places = places_of_gpus(gpus, cores(count), checked);
+        std::vector<int> workers(gpus);
+        std::vector<std::set<int>> cores_of(gpus);
+        std::set<int> taken;
+        for (const WorkerPlace& place : places) {
+          ++workers.at(place.gpu);
+          cores_of[place.gpu].insert(place.cores.begin(), place.cores.end());
+          for (const int core : place.cores) CHECK(taken.insert(core).second);
+        }
+        for (const int of_gpu : workers) CHECK((of_gpu >= 2 && of_gpu <= (checked ? 8 : 4)));
+        CHECK(std::ranges::includes(cores(count), taken));
+        // The cores of a GPU follow each other: those of two GPUs are not mixed.
+        for (const std::set<int>& own : cores_of)
+          if (!own.empty()) CHECK(*own.rbegin() - *own.begin() + 1 == static_cast<int>(own.size()));
+        const bool enough = count >= static_cast<int>(places.size());
+        for (const WorkerPlace& place : places) CHECK(place.cores.empty() == !enough);
       }
-      for (const int of_gpu : workers) CHECK((of_gpu >= 2 && of_gpu <= 8));
-      CHECK(std::ranges::includes(cores(count), taken));
-      // The cores of a GPU follow each other: those of two GPUs are not mixed.
-      std::map<int, std::set<int>> cores_of;
-      for (const WorkerPlace& place : places)
-        cores_of[place.gpu].insert(place.cores.begin(), place.cores.end());
-      for (const auto& [gpu, own] : cores_of)
-        if (!own.empty()) CHECK(*own.rbegin() - *own.begin() + 1 == static_cast<int>(own.size()));
-      const bool enough = count >= static_cast<int>(places.size());
-      for (const WorkerPlace& place : places) CHECK(place.cores.empty() == !enough);
     }
   }
+  CHECK(places_of_gpus(2, cores(32), true).size() == 16);
+  CHECK(places_of_gpus(2, cores(32), false).size() == 8);
 }
 
 TEST_CASE("a worker's GPU is one of those that the run sees") {
