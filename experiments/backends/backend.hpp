@@ -138,6 +138,9 @@ class Backend {
   /// only a new process can use it then. Asked after work that failed; waits for the device.
   virtual bool has_lost_device() const { return false; }
 
+  /// Makes what the first use of the device in this process would make, such as its context.
+  virtual void open_device() const {}
+
   /// The limits of the GPU that a product runs on: of the described device of the point, unless the
   /// backend has a GPU.
   virtual GpuLimits gpu_limits(const Point& point) const;

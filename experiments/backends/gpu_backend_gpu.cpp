@@ -22,6 +22,7 @@ class GpuBackend final : public Backend {
   std::string origin() const override { return "measured"; }
   std::string unavailable() const override { return gpu_unavailable(); }
   bool has_lost_device() const override { return context_is_lost(); }
+  void open_device() const override { open_gpu(); }
   GpuLimits gpu_limits(const Point&) const override { return limits_of_gpu(); }
 
   void prepare(const Multiplication& m) override {

@@ -65,6 +65,7 @@ class ReorderGpuBackend final : public Backend {
   std::string origin() const override { return "measured"; }
   std::string unavailable() const override { return gpu_unavailable(); }
   bool has_lost_device() const override { return context_is_lost(); }
+  void open_device() const override { open_gpu(); }
 
   OrderingResult reorder(const OrderingInput& o) const override {
     return forgetting_out_of_memory([&] { return measure(o); });

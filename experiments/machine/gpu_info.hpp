@@ -14,6 +14,10 @@ namespace tessera {
 /// The reason why no GPU can be used here; empty when one can.
 std::string gpu_unavailable();
 
+/// Makes this process's context on its GPU, and NVML's view of it. What fails will fail again where
+/// it is used.
+void open_gpu();
+
 struct GpuClocks {
   std::optional<unsigned> sm_mhz;
   std::optional<unsigned> memory_mhz;

@@ -149,6 +149,10 @@ std::string gpu_unavailable() {
   return count > 0 ? "" : "this machine has no GPU";
 }
 
+void open_gpu() {
+  if (cudaFree(nullptr) == cudaSuccess) gpu_load();
+}
+
 GpuClocks gpu_clocks() {
   const Nvml& nvml = Nvml::instance();
   constexpr unsigned kSm = 1, kMemory = 2;  // NVML_CLOCK_SM, NVML_CLOCK_MEM

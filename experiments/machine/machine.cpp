@@ -62,20 +62,23 @@ Json build_description() {
           {"compiler", kBuildCompiler}, {"flags", kBuildFlags},   {"cuda", kBuildCuda}};
 }
 
-int gpu_count() {
-  const auto& probes = Registry<Probe>::instance();
-  if (!probes.contains("gpu")) return 0;
-  return in_own_process([&] { return probes.make("gpu")->count(); });
+Json look_at_machine() {
+  Json looks = Json::object();
+  for (const std::string& name : Registry<Probe>::instance().names())
+    looks[name] = Registry<Probe>::instance().make(name)->look();
+  return looks;
 }
 
-Json environment_record() {
+Json count_gpus() {
+  const auto& probes = Registry<Probe>::instance();
+  return probes.contains("gpu") ? probes.make("gpu")->count() : 0;
+}
+
+Json environment_record() { return environment_record(in_own_process(look_at_machine)); }
+
+Json environment_record(const Json& seen) {
   Json record{{"schema", 1}, {"type", "env"}, {"build", build_description()}};
-  record.update(in_own_process([] {
-    Json looks = Json::object();
-    for (const std::string& name : Registry<Probe>::instance().names())
-      looks[name] = Registry<Probe>::instance().make(name)->look();
-    return looks;
-  }));
+  record.update(seen);
   Json lasting = record;
   if (lasting.contains("gpu")) lasting["gpu"].erase("clocks");
   record["env_id"] = hash_text(lasting.dump(-1, ' ', false, Json::error_handler_t::replace));

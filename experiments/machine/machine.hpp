@@ -21,13 +21,19 @@ class Probe {
   virtual int count() const { return 0; }
 };
 
-/// The env record of a run: build, CPU, host, GPU. env_id is a hash of what does not change between
-/// two runs on one machine.
-Json environment_record();
+/// What the probes see. For a process of its own, since one that has looked at the GPU cannot be
+/// forked any more; so is count_gpus().
+Json look_at_machine();
 
-/// The GPUs that this process can use; asked by a process of its own, since one that has asked
-/// cannot be forked any more.
-int gpu_count();
+/// The GPUs that this process can use.
+Json count_gpus();
+
+/// The env record of a run, from what look_at_machine() has seen: build, CPU, host, GPU. env_id is
+/// a hash of what does not change between two runs on one machine.
+Json environment_record(const Json& seen);
+
+/// The same, seen now by a process of its own.
+Json environment_record();
 
 /// Commit of the sources with "+dirty" when they were changed, compiler, flags, version.
 Json build_description();

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 
@@ -43,26 +44,45 @@ std::string read_all(int fd) {
 
 }  // namespace
 
-Json in_own_process(const std::function<Json()>& compute) {
+OwnProcess::OwnProcess(const std::function<Json()>& compute) {
   int ends[2];
   require(pipe(ends) == 0, "cannot make a pipe: {}", std::strerror(errno));
   std::fflush(nullptr);
-  const pid_t child = fork();
-  require(child >= 0, "cannot start a process: {}", std::strerror(errno));
-  if (child == 0) {
+  child_ = fork();
+  require(child_ >= 0, "cannot start a process: {}", std::strerror(errno));
+  if (child_ == 0) {
+    std::signal(SIGINT, SIG_IGN);
     close(ends[0]);
     compute_and_exit(compute, ends[1]);
   }
   close(ends[1]);
-  const std::string text = read_all(ends[0]);
-  close(ends[0]);
+  fd_ = ends[0];
+}
+
+OwnProcess::~OwnProcess() {
+  if (child_ < 0) return;
+  ::kill(child_, SIGKILL);
+  end();
+}
+
+int OwnProcess::end() {
+  close(fd_);
   int status = 0;
-  waitpid(child, &status, 0);
+  waitpid(child_, &status, 0);
+  child_ = -1;
+  return status;
+}
+
+Json OwnProcess::answer() {
+  const std::string text = read_all(fd_);
+  const int status = end();
   const Json answer = Json::parse(text, nullptr, false);
   require(!answer.is_discarded(), "a process ended without an answer: {}",
           WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "unknown cause");
   require(answer.contains("result"), "{}", answer.value("error", ""));
   return answer["result"];
 }
+
+Json in_own_process(const std::function<Json()>& compute) { return OwnProcess(compute).answer(); }
 
 }  // namespace tessera

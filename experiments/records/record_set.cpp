@@ -96,6 +96,11 @@ void RecordWriter::remove_torn_line() const {
 RecordWriter::~RecordWriter() { close(file_); }
 
 void RecordWriter::append(const Json& record) {
+  add(record);
+  sync();
+}
+
+void RecordWriter::add(const Json& record) {
   // NaN and infinities have no JSON: dump() writes them as null. Bytes that are no UTF-8 (in a
   // path) are replaced.
   const std::string line = record.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -106,7 +111,12 @@ void RecordWriter::append(const Json& record) {
     require(got > 0, "{}: a record could not be written: {}", path_, std::strerror(errno));
     written += static_cast<std::size_t>(got);
   }
-  fdatasync(file_);
+  unsynced_ = true;
+}
+
+void RecordWriter::sync() {
+  if (unsynced_) fdatasync(file_);
+  unsynced_ = false;
 }
 
 }  // namespace tessera

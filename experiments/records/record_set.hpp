@@ -47,12 +47,18 @@ class RecordWriter {
   /// One line, on the disk when this returns.
   void append(const Json& record);
 
+  /// One line, which other processes see at once, and which is on the disk after sync(): many lines
+  /// wait for the disk once.
+  void add(const Json& record);
+  void sync();
+
  private:
   void lock() const;
   void remove_torn_line() const;
 
   std::string path_;
   int file_ = -1;
+  bool unsynced_ = false;
 };
 
 }  // namespace tessera

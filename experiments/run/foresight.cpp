@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "experiments/backends/backend.hpp"
-#include "experiments/machine/own_process.hpp"
+#include "experiments/backends/missing_backend.hpp"
 #include "experiments/run/point_identity.hpp"
 #include "experiments/run/run_point.hpp"
 #include "formats/base/check.hpp"
@@ -20,7 +20,7 @@ constexpr std::int64_t kFewColumns = 32;
 
 std::optional<Skip> Foresight::skip_of(const Point& point) {
   if (auto skip = absent_matrix(point)) return skip;
-  if (const std::string why = missing(point.backend); !why.empty())
+  if (const std::string& why = missing_backend(point.backend); !why.empty())
     return Skip{{"backend", point.backend}, point.backend, why};
   return kernel_skip(point);
 }
@@ -50,13 +50,6 @@ std::optional<Skip> Foresight::absent_matrix(const Point& point) {
   if (!skip && has_right_matrix(point)) skip = skip_of_matrix(sparse_product(point).right);
   if (!skip && has_mask_matrix(point)) skip = skip_of_matrix(sparse_product(point).mask);
   return skip;
-}
-
-std::string Foresight::missing(const std::string& backend) {
-  const auto [known, is_new] = missing_.try_emplace(backend);
-  if (is_new)
-    known->second = in_own_process([&]() -> Json { return find_backend(backend).missing; });
-  return known->second;
 }
 
 std::size_t Foresight::PointHash::operator()(const Point& point) const {

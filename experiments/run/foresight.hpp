@@ -2,7 +2,6 @@
 // run, a kernel that has no emulation, no trace or no work description.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -23,15 +22,13 @@ class Foresight {
 
  private:
   std::optional<Skip> absent_matrix(const Point& point);
-  std::string missing(const std::string& backend);
   std::optional<Skip> kernel_skip(Point point);
 
   struct PointHash {
     std::size_t operator()(const Point& point) const;
   };
 
-  std::unordered_map<std::string, std::optional<Skip>> matrices_;  // by name
-  std::map<std::string, std::string> missing_;  // by backend; empty where it works
+  std::unordered_map<std::string, std::optional<Skip>> matrices_;      // by name
   std::unordered_map<Point, std::optional<Skip>, PointHash> kernels_;  // on the tiny matrix
 };
 

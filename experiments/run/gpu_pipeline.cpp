@@ -11,19 +11,21 @@
 namespace tessera {
 namespace {
 
-constexpr int kCoresOfWorker = 2;     // where there are as many
-constexpr int kMostWorkersOfGpu = 8;  // each has a CUDA context, which takes memory of the GPU
+constexpr int kCoresOfWorker = 2;  // where there are as many
+// Each has a CUDA context, which takes time, and memory of the GPU.
+constexpr int kMostWorkersOfGpu = 8, kMostWithoutChecks = 4;
 
 }  // namespace
 
-std::vector<WorkerPlace> places_of_gpus(int gpus, const std::vector<int>& cores) {
+std::vector<WorkerPlace> places_of_gpus(int gpus, const std::vector<int>& cores, bool checked) {
   const int have = static_cast<int>(cores.size());
-  const int workers = std::clamp(have / gpus / kCoresOfWorker, 2, kMostWorkersOfGpu);
+  const int workers =
+      std::clamp(have / gpus / kCoresOfWorker, 2, checked ? kMostWorkersOfGpu : kMostWithoutChecks);
   const int each = have / (gpus * workers);
   std::vector<WorkerPlace> places;
   for (int worker = 0; worker < workers; ++worker) {
     for (int gpu = 0; gpu < gpus; ++gpu) {
-      const auto first = cores.begin() + each * static_cast<int>(places.size());
+      const auto first = cores.begin() + each * (gpu * workers + worker);
       places.push_back({gpu, {first, first + each}});
     }
   }

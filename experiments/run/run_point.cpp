@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <new>
+#include <thread>
 #include <utility>
 
 #include "experiments/backends/backend.hpp"
@@ -105,6 +106,7 @@ struct AdviceKey {
 struct PointRunner::State {
   PointInputs inputs;
   SharedTurn* gpu_turn = nullptr;
+  SharedTurn* opening_turn = nullptr;
   std::unique_ptr<Backend> backend = {};  // of the point that is worked on
   bool backend_worked = false;            // it has begun to
   LastValueCache<KernelChoice, AdviceKey> chosen = {};
@@ -114,18 +116,28 @@ struct PointRunner::State {
   DenseMatrix last_c = {};
   SkipPart at = {};     // the part of the request that is worked on
   double waited_s = 0;  // for the GPU, in the point that is worked on
+  bool opened = false;
+  std::jthread opening = {};
 
   void run(const Point& point, const PointIdentity& identity, Record& record);
 
   /// What `work` returns; where it needs the GPU, while no other process uses it.
   template <class Work>
   auto in_turn(const Point& point, Work work) {
+    const Stopwatch watch;
+    if (opening.joinable()) opening.join();
+    waited_s += watch.seconds();
     std::optional<SharedTurn::Held> turn;
     backend_worked = true;
     if (gpu_turn != nullptr && backend_traits(point.backend).needs_gpu)
       waited_s += turn.emplace(*gpu_turn).waited_s();
     return work();
   }
+
+  /// Starts to open the device, while this process does what needs none. The driver opens one after
+  /// the other, so that the processes take turns: the first can measure when the next one, on
+  /// another GPU, begins. Nobody measures on this GPU meanwhile.
+  void open_device(const Point& point);
 
   bool lost_device() const { return backend_worked && backend->has_lost_device(); }
 
@@ -155,6 +167,7 @@ void PointRunner::State::run(const Point& point, const PointIdentity& identity, 
   BackendChoice choice = find_backend(point.backend);
   backend = std::move(choice.backend);
   record.versions = identity.versions();
+  if (choice.missing.empty()) open_device(point);
 
   at = {"matrix", point.matrix};
   const LoadedInput& source = inputs.a(point);
@@ -171,6 +184,17 @@ void PointRunner::State::run(const Point& point, const PointIdentity& identity, 
   std::visit([&](const auto& task) { run_task(task, point, source, *backend, record); },
              point.task);
   record.origin = backend->origin();
+}
+
+void PointRunner::State::open_device(const Point& point) {
+  if (opened || opening_turn == nullptr || !backend_traits(point.backend).needs_gpu) return;
+  opened = true;
+  opening = std::jthread([this, name = point.backend] {
+    const auto own = find_backend(name).backend;  // the point's may be gone before
+    const SharedTurn::Held alone(*opening_turn);
+    const SharedTurn::Joined joined(*gpu_turn);
+    own->open_device();
+  });
 }
 
 const OrderedInput& PointRunner::State::ordered(const Point& point, const LoadedInput& source,
@@ -409,7 +433,9 @@ void PointRunner::State::run_task(const Ordering& ordering, const Point& point,
 }
 
 PointRunner::PointRunner(PointRunnerOptions options)
-    : state_(new State{.inputs = PointInputs(options), .gpu_turn = options.gpu_turn}) {}
+    : state_(new State{.inputs = PointInputs(options),
+                       .gpu_turn = options.gpu_turn,
+                       .opening_turn = options.opening_turn}) {}
 PointRunner::~PointRunner() = default;
 
 std::string PointRunner::point_id(const Point& point) {

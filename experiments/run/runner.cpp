@@ -11,10 +11,12 @@
 #include <unordered_map>
 
 #include "experiments/machine/machine.hpp"
+#include "experiments/machine/own_process.hpp"
 #include "experiments/records/record_index.hpp"
 #include "experiments/records/record_set.hpp"
 #include "experiments/run/gpu_pipeline.hpp"
 #include "experiments/run/interrupt.hpp"
+#include "experiments/run/portion.hpp"
 #include "experiments/run/progress.hpp"
 #include "experiments/run/run_point.hpp"
 #include "experiments/run/worker.hpp"
@@ -166,6 +168,11 @@ RunSummary summarise(const Plan& plan, Find attempt_at) {
   return summary;
 }
 
+bool is_checked(const Plan& plan) {
+  return std::ranges::any_of(plan.entries,
+                             [](const PlanEntry& entry) { return entry.point.check.enabled; });
+}
+
 /// The moment `seconds` from now; far beyond any run, the end of time.
 Clock::time_point moment_after(double seconds) {
   constexpr double kLongest = 1e9;  // fits in the clock's nanoseconds
@@ -181,13 +188,10 @@ class Run {
       : options_(options),
         writer_(options.out + "/" + options.file),
         known_(options.out),
-        places_(options.gpus > 0 ? places_of_gpus(options.gpus, own_cores())
+        places_(options.gpus > 0 ? places_of_gpus(options.gpus, own_cores(), is_checked(plan))
                                  : std::vector<WorkerPlace>(std::max(options.jobs, 1))),
         gpu_turns_(options.gpus),
         remaining_(static_cast<int>(places_.size())) {
-    const Json environment = environment_record();
-    env_id_ = environment.at("env_id");
-    if (!known_.environments().contains(env_id_)) writer_.append(environment);
     stop_at_ = moment_after(options.max_seconds);
     collect(plan);
     learn_from(plan);
@@ -203,6 +207,8 @@ class Run {
       wait_for_events();
     }
     workers_.clear();
+    env_id();
+    writer_.sync();
   }
 
   RunSummary summary(const Plan& plan) const {
@@ -216,7 +222,18 @@ class Run {
   }
 
  private:
-  /// Groups the points to run by matrix.
+  /// Of the env record, which is written before the first record of a point.
+  const std::string& env_id() {
+    if (env_id_.empty()) {
+      const Json environment = environment_record(seen_.answer());
+      env_id_ = environment.at("env_id");
+      if (!known_.environments().contains(env_id_)) writer_.add(environment);
+    }
+    return env_id_;
+  }
+
+  /// Groups the points to run by matrix. Where several workers share them, those that cost most are
+  /// the first: none of them is then the last to end.
   void collect(const Plan& plan) {
     std::map<std::string, std::size_t> group_of;
     for (const PlanEntry& entry : plan.entries) {
@@ -233,6 +250,12 @@ class Run {
       ++total_;
       if (is_here(entry)) remaining_.expect(entry.point.backend, entry.cost);
     }
+    if (options_.gpus == 0) return;
+    std::ranges::stable_sort(waiting_, std::greater(), [](const auto& entries) {
+      double cost = 0;
+      for (const PlanEntry* entry : entries) cost += entry->cost;
+      return cost;
+    });
   }
 
   /// True when its matrix is on this machine.
@@ -256,8 +279,10 @@ class Run {
   }
 
   void start_next() {
+    Portion portion;
+    if (options_.gpus > 0) portion = Portion(take_next());
     Assignment assignment{
-        .entries = take_next(),
+        .entries = portion.empty() ? take_all() : std::vector{portion.take()},
         .done_ids = done_ids_,
         .stop_at = stop_at_,
         .threads = options_.jobs > 1 ? std::max(1, num_threads() / options_.jobs) : 0,
@@ -267,16 +292,52 @@ class Run {
     if (options_.gpus > 0) {
       assignment.place = places_[place];
       assignment.gpu_turn = &gpu_turns_[places_[place].gpu];
+      assignment.opening_turn = &opening_turn_;
       assignment.asks_for_more = true;
     }
     workers_.push_back(std::make_unique<Worker>(std::move(assignment)));
     place_of_[workers_.back().get()] = place;
+    portion_of_[workers_.back().get()] = std::move(portion);
   }
 
-  std::vector<const PlanEntry*> take_next() {
-    std::vector<const PlanEntry*> entries = std::move(waiting_.front());
+  std::deque<const PlanEntry*> take_next() {
+    std::deque<const PlanEntry*> entries = std::move(waiting_.front());
     waiting_.pop_front();
     return entries;
+  }
+
+  std::vector<const PlanEntry*> take_all() {
+    const std::deque<const PlanEntry*> entries = take_next();
+    return {entries.begin(), entries.end()};
+  }
+
+  /// Answers the workers that ask for more. One for which there is nothing yet waits, as long as
+  /// half of another one's points may be for it.
+  void answer() {
+    std::erase_if(asking_, [&](Worker* worker) {
+      std::vector<const PlanEntry*> more = more_for(*worker);
+      const bool waits = more.empty() && std::ranges::any_of(portion_of_, [](const auto& one) {
+                           return one.second.may_be_split();
+                         });
+      if (!waits) worker->give(std::move(more));
+      return !waits;
+    });
+  }
+
+  /// The next point of a worker that asks for more: of its matrix, of one that waits, or of one
+  /// that another worker would end later alone. None where there is none of them.
+  std::vector<const PlanEntry*> more_for(const Worker& worker) {
+    Portion& own = portion_of_[&worker];
+    if (own.empty()) own = Portion(waiting_.empty() ? take_half() : take_next());
+    return own.empty() ? std::vector<const PlanEntry*>() : std::vector{own.take()};
+  }
+
+  /// The half of another worker's points that saves most time.
+  std::deque<const PlanEntry*> take_half() {
+    const auto most = std::ranges::max_element(
+        portion_of_, {}, [](const auto& one) { return one.second.saved_by_split_s(); });
+    return most->second.saved_by_split_s() > 0 ? most->second.split()
+                                               : std::deque<const PlanEntry*>();
   }
 
   std::size_t free_place() const {
@@ -290,13 +351,17 @@ class Run {
     for (const auto& worker : workers_) descriptors.push_back({worker->fd(), POLLIN, 0});
     const auto rest =
         std::chrono::duration_cast<std::chrono::milliseconds>(stop_at_ - Clock::now());
-    const auto wait = std::clamp<std::chrono::milliseconds::rep>(rest.count() + 1, 0, 200);
+    const bool some_close =
+        std::ranges::any_of(workers_, [](const auto& w) { return w->closing(); });
+    const auto wait =
+        std::clamp<std::chrono::milliseconds::rep>(rest.count() + 1, 0, some_close ? 5 : 200);
     if (poll(descriptors.data(), descriptors.size(), static_cast<int>(wait)) < 0)
       return;  // a signal
     for (std::size_t i = 0; i < descriptors.size(); ++i) {
       Worker& worker = *workers_[i];
       if ((descriptors[i].revents & (POLLIN | POLLHUP)) != 0)
         for (WorkerEvent& event : worker.read_events()) take(worker, event);
+      worker.look_for_end();
       if (!worker.ended() && worker.running_seconds() > options_.timeout_s) {
         const std::size_t place = *worker.running();
         worker.kill();
@@ -307,14 +372,18 @@ class Run {
       }
     }
     std::erase_if(workers_, [&](const auto& worker) {
-      if (worker->ended()) place_of_.erase(worker.get());
-      return worker->ended();
+      if (!worker->ended()) return false;
+      place_of_.erase(worker.get());
+      portion_of_.erase(worker.get());
+      std::erase(asking_, worker.get());
+      return true;
     });
+    answer();
+    writer_.sync();
   }
 
   void take(Worker& worker, WorkerEvent& event) {
-    if (event.kind == WorkerEvent::Kind::kAsks)
-      return worker.give(waiting_.empty() ? std::vector<const PlanEntry*>() : take_next());
+    if (event.kind == WorkerEvent::Kind::kAsks) return asking_.push_back(&worker);
     const PlanEntry& entry = *worker.assignment().entries[event.place];
     switch (event.kind) {
       case WorkerEvent::Kind::kStart:
@@ -326,18 +395,20 @@ class Run {
                         event.share > 0 ? fmt::format(", {:.0f} %", 100 * event.share) : ""));
         break;
       case WorkerEvent::Kind::kAlreadyDone:
+        portion_of_[&worker].done(Clock::now(), 0);
         finish(entry, "");
         break;
       case WorkerEvent::Kind::kAsks:
-        break;  // answered above
+        break;  // noted above
       case WorkerEvent::Kind::kRecord:
+        portion_of_[&worker].done(Clock::now(), event.record->attempt_s.value_or(0));
         store(entry, std::move(*event.record));
         break;
     }
   }
 
   void store(const PlanEntry& entry, Record record) {
-    record.env_id = env_id_;
+    record.env_id = env_id();
     record.experiment = options_.experiment;
     record.config_hash = options_.config_hash;
     const KnownAttempt* found = known_.find(entry.hash);
@@ -345,7 +416,7 @@ class Run {
     const KnownAttempt before = found == nullptr ? KnownAttempt() : *found;
     const Json json = to_json(record);
     const KnownAttempt& attempt = known_.add(entry.hash, json);
-    if (!are_one_skip(before, attempt)) writer_.append(json);
+    if (!are_one_skip(before, attempt)) writer_.add(json);
     ++ran_;
     if (attempt.status == "skipped" && is_here(entry))
       remaining_.learn_skip(entry.point.backend);
@@ -387,25 +458,33 @@ class Run {
     requeue_from(worker, place + 1);
   }
 
-  /// Queues the points of the worker from `place` on for a new process, while there is time.
+  /// Queues the points of the worker from `place` on, and those that it was not given yet, for a
+  /// new process, while there is time.
   void requeue_from(const Worker& worker, std::size_t place) {
     const auto& entries = worker.assignment().entries;
-    if (place < entries.size() && Clock::now() < stop_at_)
-      waiting_.emplace_front(entries.begin() + static_cast<std::ptrdiff_t>(place), entries.end());
+    const auto& behind = portion_of_[&worker].left();
+    std::deque<const PlanEntry*> left(entries.begin() + static_cast<std::ptrdiff_t>(place),
+                                      entries.end());
+    left.insert(left.end(), behind.begin(), behind.end());
+    if (!left.empty() && Clock::now() < stop_at_) waiting_.push_front(std::move(left));
   }
 
   const RunOptions& options_;
+  OwnProcess seen_{look_at_machine};  // the driver starts while this one goes on
   RecordWriter writer_;
   KnownFolder known_;
-  std::string env_id_;
+  std::string env_id_ = {};
   Clock::time_point stop_at_;
   std::set<std::string> pending_;  // requests to do
   std::set<std::string> done_ids_;
-  std::deque<std::vector<const PlanEntry*>> waiting_;
+  std::deque<std::deque<const PlanEntry*>> waiting_;  // by matrix
   std::vector<WorkerPlace> places_;
   std::deque<SharedTurn> gpu_turns_;
+  SharedTurn opening_turn_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::map<const Worker*, std::size_t> place_of_;
+  std::map<const Worker*, Portion> portion_of_;
+  std::vector<Worker*> asking_;          // for more
   std::map<std::string, bool> present_;  // matrices on this machine, by name
   RemainingTime remaining_;
   Progress* progress_ = nullptr;

@@ -1,6 +1,7 @@
 // Runs a plan: each matrix in a process of its own, one record per point. Points that already have
 // a record are skipped. On several GPUs, or one that several processes share, a process goes on
-// with the next matrix (gpu_pipeline.hpp).
+// with the next matrix (gpu_pipeline.hpp), and at the end with a part of another process's where
+// that ends the run earlier.
 //
 // A crash, a sticky CUDA error, a timeout or the out-of-memory killer costs only the point it hits:
 // the point is recorded as such, and a new process continues with the next. Only this process

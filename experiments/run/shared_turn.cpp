@@ -1,47 +1,46 @@
-// A robust mutex of POSIX: the system says when the process that had it is gone.
+// A lock of POSIX on a file in memory: the system frees it when the process that had it is gone.
 #include "experiments/run/shared_turn.hpp"
 
-#include <pthread.h>
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <new>
 
 #include "formats/base/check.hpp"
 
 namespace tessera {
+namespace {
 
-struct SharedTurn::Lock {
-  pthread_mutex_t mutex;
-};
-
-SharedTurn::SharedTurn() {
-  void* memory =
-      mmap(nullptr, sizeof(Lock), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  require(memory != MAP_FAILED, "no memory for processes to share: {}", std::strerror(errno));
-  lock_ = new (memory) Lock{};
-  pthread_mutexattr_t kind;
-  pthread_mutexattr_init(&kind);
-  pthread_mutexattr_setpshared(&kind, PTHREAD_PROCESS_SHARED);
-  pthread_mutexattr_setrobust(&kind, PTHREAD_MUTEX_ROBUST);
-  const int failed = pthread_mutex_init(&lock_->mutex, &kind);
-  pthread_mutexattr_destroy(&kind);
-  require(failed == 0, "a lock of several processes cannot be made: {}", std::strerror(failed));
+/// F_WRLCK: alone; F_RDLCK: with others that have this one; F_UNLCK.
+void lock(int file, short kind) {
+  struct flock request {};
+  request.l_type = kind;
+  request.l_whence = SEEK_SET;
+  while (fcntl(file, F_SETLKW, &request) != 0)
+    require(errno == EINTR, "waiting for a turn: {}", std::strerror(errno));
 }
 
-// The mutex is not destroyed: a process that was killed may have had it.
-SharedTurn::~SharedTurn() { munmap(lock_, sizeof(Lock)); }
+}  // namespace
+
+SharedTurn::SharedTurn() : file_(memfd_create("turn", MFD_CLOEXEC)) {
+  require(file_ >= 0, "a turn of several processes cannot be made: {}", std::strerror(errno));
+}
+
+SharedTurn::~SharedTurn() { close(file_); }
 
 SharedTurn::Held::Held(SharedTurn& turn) : turn_(turn) {
   const auto began = std::chrono::steady_clock::now();
-  const int state = pthread_mutex_lock(&turn_.lock_->mutex);
-  if (state == EOWNERDEAD) pthread_mutex_consistent(&turn_.lock_->mutex);
-  require(state == 0 || state == EOWNERDEAD, "waiting for a turn: {}", std::strerror(state));
+  lock(turn_.file_, F_WRLCK);
   waited_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
 }
 
-SharedTurn::Held::~Held() { pthread_mutex_unlock(&turn_.lock_->mutex); }
+SharedTurn::Held::~Held() { lock(turn_.file_, F_UNLCK); }
+
+SharedTurn::Joined::Joined(SharedTurn& turn) : turn_(turn) { lock(turn_.file_, F_RDLCK); }
+
+SharedTurn::Joined::~Joined() { lock(turn_.file_, F_UNLCK); }
 
 }  // namespace tessera

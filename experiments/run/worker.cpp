@@ -65,11 +65,9 @@ bool receive(int fd, void* to, std::size_t size) {
   return true;
 }
 
-/// Asks the parent for further points. Entries are at the same addresses in both processes, since
-/// they are older than the fork.
-bool ask_for_more(Assignment& assignment, int fd, int gifts) {
-  if (!assignment.asks_for_more) return false;
-  send(fd, {{"event", "asks"}, {"place", assignment.entries.size()}});
+/// Takes the further points that the parent was asked for; false where there are none. Entries are
+/// at the same addresses in both processes, since they are older than the fork.
+bool take_more(Assignment& assignment, int gifts) {
   std::size_t count = 0;
   if (!receive(gifts, &count, sizeof count) || count == 0) return false;
   const std::size_t before = assignment.entries.size();
@@ -90,12 +88,18 @@ bool ask_for_more(Assignment& assignment, int fd, int gifts) {
     _exit(0);
   });
   PointRunner runner({.gpu_turn = assignment.gpu_turn,
+                      .opening_turn = assignment.opening_turn,
                       .fresh_orders = assignment.fresh_orders,
                       .keeps_truth = true,
                       .tell_order = order_teller(fd, place)});
   for (;; ++place) {
     if (Clock::now() >= assignment.stop_at) break;
-    if (place == assignment.entries.size() && !ask_for_more(assignment, fd, gifts)) break;
+    if (place == assignment.entries.size() &&
+        !(assignment.asks_for_more && take_more(assignment, gifts)))
+      break;
+    // Asked for early, more are here when they are needed.
+    if (assignment.asks_for_more && place + 1 == assignment.entries.size())
+      send(fd, {{"event", "asks"}, {"place", place}});
     const Point& point = assignment.entries[place]->point;
     send(fd, {{"event", "start"}, {"place", place}});
     // The identity needs the matrix: load it only when there is a result to compare with.
@@ -168,6 +172,18 @@ void Worker::kill() {
   ended_ = true;
 }
 
+void Worker::look_for_end() {
+  int status = 0;
+  if (!closing() || waitpid(pid_, &status, WNOHANG) != pid_) return;
+  ended_ = true;
+  if (WIFSIGNALED(status)) {
+    killed_from_outside_ = WTERMSIG(status) == SIGKILL;
+    death_ = fmt::format("signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+  } else if (WEXITSTATUS(status) != 0 || running_) {
+    death_ = fmt::format("exit code {}", WEXITSTATUS(status));
+  }
+}
+
 double Worker::running_seconds() const {
   return running_ ? std::chrono::duration<double>(Clock::now() - started_).count() : 0;
 }
@@ -177,15 +193,7 @@ std::vector<WorkerEvent> Worker::read_events() {
   const ssize_t got = read(fd_, bytes, sizeof bytes);
   if (got < 0) return {};
   if (got == 0) {
-    int status = 0;
-    waitpid(pid_, &status, 0);
-    ended_ = true;
-    if (WIFSIGNALED(status)) {
-      killed_from_outside_ = WTERMSIG(status) == SIGKILL;
-      death_ = fmt::format("signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
-    } else if (WEXITSTATUS(status) != 0 || running_) {
-      death_ = fmt::format("exit code {}", WEXITSTATUS(status));
-    }
+    closing_ = true;
     return {};
   }
   buffer_.append(bytes, static_cast<std::size_t>(got));

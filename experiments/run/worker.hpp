@@ -27,8 +27,9 @@ struct Assignment {
   double launch_timeout_s = 60;
   // Where workers share GPUs.
   std::optional<WorkerPlace> place = {};
-  SharedTurn* gpu_turn = nullptr;  // of its GPU
-  bool asks_for_more = false;      // asks for another matrix's points in place of ending
+  SharedTurn* gpu_turn = nullptr;      // of its GPU
+  SharedTurn* opening_turn = nullptr;  // to make a context, of all workers
+  bool asks_for_more = false;          // asks for another matrix's points in place of ending
 };
 
 /// A line from the process. A point is identified by its place in the assignment.
@@ -48,15 +49,20 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  int fd() const { return fd_; }
+  /// Where events arrive; -1 once no more will.
+  int fd() const { return closing_ ? -1 : fd_; }
   const Assignment& assignment() const { return assignment_; }
 
   /// Gives a worker that asks for more further points; none end it. They, and what they point at,
   /// are from before the worker was started.
   void give(std::vector<const PlanEntry*> entries);
 
-  /// The events that have arrived; empty, with ended() true, once the process is gone.
+  /// The events that have arrived; empty, with closing() true, when no more will.
   std::vector<WorkerEvent> read_events();
+  /// True while the process is on its way out, which takes long with a context on a GPU.
+  bool closing() const { return closing_ && !ended_; }
+  /// Makes ended() true when a process that was closing is gone; does not wait for it.
+  void look_for_end();
   bool ended() const { return ended_; }
   /// The way it ended: "" for a plain exit between points, else "signal 11 (Segmentation fault)".
   std::string death() const { return death_; }
@@ -74,6 +80,7 @@ class Worker {
   int fd_ = -1;
   int gifts_ = -1;  // a socket, where it asks for more
   std::string buffer_;
+  bool closing_ = false;
   bool ended_ = false;
   bool killed_from_outside_ = false;
   std::string death_;

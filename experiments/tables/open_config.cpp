@@ -10,10 +10,9 @@
 
 #include <fmt/ranges.h>
 
-#include "experiments/backends/backend.hpp"
+#include "experiments/backends/missing_backend.hpp"
 #include "experiments/config/needs.hpp"
 #include "experiments/config/plan.hpp"
-#include "experiments/machine/own_process.hpp"
 #include "experiments/records/record_index.hpp"
 #include "experiments/tables/check_columns.hpp"
 
@@ -25,7 +24,7 @@ std::string gpu_missing(const Config& config) {
   std::string missing;
   for (const std::string& name : config.backends) {
     if (!backend_traits(name).needs_gpu) continue;
-    missing = in_own_process([&] { return find_backend(name).missing; });
+    missing = missing_backend(name);
     if (missing.empty()) return "";
   }
   return missing;

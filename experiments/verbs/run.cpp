@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 
-#include "experiments/backends/backend.hpp"
+#include "experiments/backends/missing_backend.hpp"
 #include "experiments/cluster/submission.hpp"
 #include "experiments/machine/machine.hpp"
 #include "experiments/machine/own_process.hpp"
@@ -56,7 +57,7 @@ class RunVerb final : public Verb {
   int run() override {
     if (!counters_.empty()) sets_.push_back("counters.source=" + counters_);
     for (const std::string& backend : required_) {
-      const std::string missing = in_own_process([&] { return find_backend(backend).missing; });
+      const std::string& missing = missing_backend(backend);
       if (missing.empty()) continue;
       fmt::print(stderr, "error: backend {} is required: {}\n", backend, missing);
       return kMissing;
@@ -73,6 +74,8 @@ class RunVerb final : public Verb {
 
  private:
   int run_config(const std::string& name) const {
+    std::optional<OwnProcess> count;  // which works meanwhile
+    if (!gpus_.empty()) count.emplace(count_gpus);
     const Config config = open_config({name, sets_, as_written_});
     Plan plan = make_plan(config, backends_);
     RunOptions options = options_;
@@ -81,7 +84,7 @@ class RunVerb final : public Verb {
     options.config_hash = config.hash;
     options.timeout_s = config.timeout_s;
     options.launch_timeout_s = config.launch_timeout_s;
-    options.gpus = requested_gpus();
+    if (count) options.gpus = requested_gpus(count->answer());
     if (!shard_.empty()) take_shard(plan, options);
     for (const std::string& note : plan.notes) fmt::print(stderr, "{}: {}\n", config.id, note);
     if (options.jobs > 1 && uses_gpu(plan))
@@ -154,9 +157,7 @@ class RunVerb final : public Verb {
   }
 
   /// On a machine without GPUs, `all` is the place of one: what needs none runs likewise.
-  int requested_gpus() const {
-    if (gpus_.empty()) return 0;
-    const int count = gpu_count();
+  int requested_gpus(int count) const {
     if (gpus_ == "all") return std::max(count, 1);
     int gpus = 0;
     const char* const end = gpus_.data() + gpus_.size();

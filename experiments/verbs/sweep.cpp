@@ -8,9 +8,8 @@
 #include <filesystem>
 #include <map>
 
-#include "experiments/backends/backend.hpp"
+#include "experiments/backends/missing_backend.hpp"
 #include "experiments/config/write_config.hpp"
-#include "experiments/machine/own_process.hpp"
 #include "experiments/points/any_kernel.hpp"
 #include "experiments/run/runner.hpp"
 #include "experiments/tables/draw_figures.hpp"
@@ -159,7 +158,7 @@ class SweepVerb final : public Verb {
   }
 
   static std::string default_backend() {
-    const std::string missing = in_own_process([] { return find_backend("gpu").missing; });
+    const std::string& missing = missing_backend("gpu");
     if (!missing.empty()) fmt::print(stderr, "note: times are simulated: {}\n", missing);
     return missing.empty() ? "gpu" : "simulate";
   }

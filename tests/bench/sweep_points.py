@@ -3,10 +3,13 @@
     python3 tests/bench/sweep_points.py --csv FILE [--records FOLDER] [--steps STEP ...]
 
 The table is experiments/results/sweeps/points.csv: a row for one process without checks, for
-`--gpus all` without checks and with them. The matrices are those of experiments/configs/sets/
-real_matrices.toml, found in $TESSERA_DATA; they are read once before, so that every row finds them
-in the cache. $TESSERA_BINARY is the program. The CPU time is that of all processes. With `--merge`
-the rows are those of tables that were measured before.
+`--gpus all` without checks and with them. The steps of a host of two GPUs are left out unless they
+are named: one GPU with half of the cores, which is its share of them, or with all, and both GPUs
+with all. A step that is named several times is measured as often, and its row has the sums. The
+matrices are those of experiments/configs/sets/real_matrices.toml, found in $TESSERA_DATA; they are
+read once before, so that every row finds them in the cache. $TESSERA_BINARY is the program. The CPU
+time is that of all processes. With `--merge` the rows are those of tables that were measured
+before.
 """
 
 import argparse
@@ -19,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +30,30 @@ BINARY = os.environ.get("TESSERA_BINARY", "build/tessera")
 KERNELS = ["acc_spmm", "csr_spmm", "cusparse", "cutespmm", "dtc_spmm", "flash_spmm", "rows_spmm",
            "smat", "sputnik", "tca_spmm", "tcgnn", "tessera_spmm"]
 UNCHECKED = ["--set", "check.enabled=false"]
-STEPS = {"checked": ("--gpus all, with checks", ["--gpus", "all"]),
-         "unchecked": ("--gpus all, no checks", ["--gpus", "all", *UNCHECKED]),
-         "one": ("one process, no checks", UNCHECKED)}
+
+
+@dataclass(frozen=True)
+class Step:
+    """A row of the table, and how it is measured."""
+
+    name: str
+    arguments: list[str]
+    cores: float = 1  # the share of this process's that the run may use
+    default: bool = True
+
+
+STEPS = {
+    "checked": Step("--gpus all, with checks", ["--gpus", "all"]),
+    "unchecked": Step("--gpus all, no checks", ["--gpus", "all", *UNCHECKED]),
+    "one": Step("one process, no checks", UNCHECKED),
+    **{name + ending: Step(f"{title}, {checks}", ["--gpus", gpus, *arguments], cores, False)
+       for name, title, gpus, cores in (
+           ("one_of_two", "one GPU of two, half of the cores", "1", 0.5),
+           ("one_with_all", "one GPU of two, all cores", "1", 1),
+           ("two", "two GPUs, all cores", "2", 1))
+       for ending, checks, arguments in (
+           ("_unchecked", "no checks", UNCHECKED), ("_checked", "with checks", []))},
+}
 
 CONFIG = """schema = 1
 [experiment]
@@ -44,15 +69,18 @@ device = "h200"
 """
 
 
-def run(folder: Path, backend: str, kernels: list[str],
-        arguments: list[str]) -> tuple[float, float]:
-    """The seconds that a run takes, and its CPU seconds."""
+def run(folder: Path, backend: str, kernels: list[str], arguments: list[str],
+        share: float = 1) -> tuple[float, float]:
+    """The seconds that a run on a share of the cores takes, and its CPU seconds."""
+    cores = sorted(os.sched_getaffinity(0))
+    cores = cores[:max(1, round(share * len(cores)))]
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "points.toml"
     config.write_text(CONFIG.format(backend=backend, kernels=json.dumps(kernels)))
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     subprocess.run([BINARY, "run", str(config), "--out", str(folder / "records"), *arguments],
-                   stdout=subprocess.DEVNULL, check=False)
+                   stdout=subprocess.DEVNULL, check=False,
+                   preexec_fn=lambda: os.sched_setaffinity(0, cores))
     wall, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     return wall, sum(getattr(after, name) - getattr(before, name)
                      for name in ("ru_utime", "ru_stime"))
@@ -65,15 +93,25 @@ def records_of(folder: Path) -> list[dict[str, Any]]:
     return [line for line in lines if line["type"] == "point" and "time" in line]
 
 
-def measure(folder: Path, step: str, commit: str) -> dict[str, Any]:
+def measure(folder: Path, name: str, commit: str) -> dict[str, Any]:
     """One row of the table."""
-    name, arguments = STEPS[step]
-    print(name, file=sys.stderr, flush=True)
-    wall, cpu = run(folder / step, "gpu", KERNELS, arguments)
-    count = len(records_of(folder / step))
-    return {"step": name, "points": count, "wall_s": f"{wall:.2f}",
+    step = STEPS[name]
+    print(step.name, file=sys.stderr, flush=True)
+    wall, cpu = run(folder / name, "gpu", KERNELS, step.arguments, step.cores)
+    return row_of(step.name, commit, len(records_of(folder / name)), wall, cpu)
+
+
+def row_of(step: str, commit: str, count: int, wall: float, cpu: float) -> dict[str, Any]:
+    """A row of the table."""
+    return {"step": step, "points": count, "wall_s": f"{wall:.2f}",
             "points_per_s": f"{count / wall:.2f}", "cpu_s": f"{cpu:.1f}", "origin": "measured",
             "commit": commit}
+
+
+def added(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
+    """The row of two measurements of a step."""
+    return row_of(a["step"], a["commit"], a["points"] + b["points"],
+                  float(a["wall_s"]) + float(b["wall_s"]), float(a["cpu_s"]) + float(b["cpu_s"]))
 
 
 def version_commit() -> str:
@@ -84,7 +122,7 @@ def version_commit() -> str:
 
 def write(path: Path, rows: list[dict[str, Any]]) -> None:
     """The table, in the order of the steps."""
-    order = [name for name, _ in STEPS.values()]
+    order = [step.name for step in STEPS.values()]
     with open(path, "w", encoding="utf-8", newline="") as file:
         table = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
         table.writeheader()
@@ -97,7 +135,8 @@ def main() -> None:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--csv", type=Path, required=True, help="file for the table")
     parser.add_argument("--records", type=Path, help="folder for the records, which stay there")
-    parser.add_argument("--steps", nargs="+", choices=sorted(STEPS), default=list(STEPS))
+    parser.add_argument("--steps", nargs="+", choices=sorted(STEPS),
+                        default=[name for name, step in STEPS.items() if step.default])
     parser.add_argument("--commit", help="of a program that does not know it")
     parser.add_argument("--merge", nargs="+", type=Path, help="tables to join, none is measured")
     options = parser.parse_args()
@@ -106,14 +145,16 @@ def main() -> None:
                             for row in csv.DictReader(path.open(encoding="utf-8"))])
         return
     commit = options.commit or version_commit()
-    rows: list[dict[str, Any]] = []
+    rows: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.records or Path(temporary)
         run(Path(temporary) / "read", "model", ["csr_spmm"], [])
         for step in options.steps:
             shutil.rmtree(folder / step, ignore_errors=True)
-            rows.append(measure(folder, step, commit))
-            write(options.csv, rows)
+            row = measure(folder, step, commit)
+            print(json.dumps(row), file=sys.stderr, flush=True)
+            rows[step] = added(rows[step], row) if step in rows else row
+            write(options.csv, list(rows.values()))
 
 
 if __name__ == "__main__":

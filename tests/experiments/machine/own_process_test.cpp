@@ -4,7 +4,12 @@
 
 #include <doctest/doctest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include "formats/base/check.hpp"
 
@@ -21,6 +26,26 @@ TEST_CASE("an answer computed in another process arrives, and leaves no trace he
 
   CHECK(answer["text"].get<std::string>().size() == 100'000);
   CHECK(touched == 0);
+}
+
+TEST_CASE("processes work while this one goes on, and one that is not asked is killed") {
+  const auto sleep = [](std::chrono::milliseconds time) {
+    return [time]() -> Json {
+      std::this_thread::sleep_for(time);
+      return getpid();
+    };
+  };
+  const auto began = std::chrono::steady_clock::now();
+
+  OwnProcess first(sleep(std::chrono::milliseconds(900)));
+  OwnProcess second(sleep(std::chrono::milliseconds(900)));
+  { const OwnProcess left(sleep(std::chrono::hours(1))); }
+  const Json one = first.answer(), other = second.answer();
+
+  CHECK(one != other);
+  CHECK(one != getpid());
+  CHECK(std::chrono::steady_clock::now() - began < std::chrono::milliseconds(1700));
+  CHECK(waitpid(-1, nullptr, WNOHANG) == -1);  // no child is left
 }
 
 TEST_CASE("an error in another process, or its death, is an error here") {

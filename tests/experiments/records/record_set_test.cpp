@@ -106,6 +106,10 @@ TEST_CASE("an appended line is in the file before the writer is gone") {
   writer.append(point("a"));
 
   CHECK(told(read_records(folder / "r.jsonl")) == "a=ok");
+  writer.add(point("b"));
+  CHECK(told(read_records(folder / "r.jsonl")) == "a=ok b=ok");
+  writer.sync();
+  CHECK(told(read_records(folder / "r.jsonl")) == "a=ok b=ok");
 }
 
 TEST_CASE("what JSON cannot hold is written as null or replaced, and a line stays a line") {

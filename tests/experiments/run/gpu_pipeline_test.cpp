@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <numeric>
 #include <set>
@@ -29,21 +30,31 @@ std::vector<int> cores(int count) {
 TEST_CASE("every GPU has several workers, and no core is two workers' own") {
   for (const int gpus : {1, 2, 3, 8}) {
     for (const int count : {1, 2, 7, 16, 96, 256}) {
-      CAPTURE(gpus);
-      CAPTURE(count);
-      const std::vector<WorkerPlace> places = places_of_gpus(gpus, cores(count));
-      std::vector<int> workers(gpus);
-      std::set<int> taken;
-      for (const WorkerPlace& place : places) {
-        ++workers.at(place.gpu);
-        for (const int core : place.cores) CHECK(taken.insert(core).second);
+      for (const bool checked : {false, true}) {
+        CAPTURE(gpus);
+        CAPTURE(count);
+        CAPTURE(checked);
+        const std::vector<WorkerPlace> places = places_of_gpus(gpus, cores(count), checked);
+        std::vector<int> workers(gpus);
+        std::vector<std::set<int>> cores_of(gpus);
+        std::set<int> taken;
+        for (const WorkerPlace& place : places) {
+          ++workers.at(place.gpu);
+          cores_of[place.gpu].insert(place.cores.begin(), place.cores.end());
+          for (const int core : place.cores) CHECK(taken.insert(core).second);
+        }
+        for (const int of_gpu : workers) CHECK((of_gpu >= 2 && of_gpu <= (checked ? 8 : 4)));
+        CHECK(std::ranges::includes(cores(count), taken));
+        // The cores of a GPU follow each other: those of two GPUs are not mixed.
+        for (const std::set<int>& own : cores_of)
+          if (!own.empty()) CHECK(*own.rbegin() - *own.begin() + 1 == static_cast<int>(own.size()));
+        const bool enough = count >= static_cast<int>(places.size());
+        for (const WorkerPlace& place : places) CHECK(place.cores.empty() == !enough);
       }
-      for (const int of_gpu : workers) CHECK((of_gpu >= 2 && of_gpu <= 8));
-      CHECK(std::ranges::includes(cores(count), taken));
-      const bool enough = count >= static_cast<int>(places.size());
-      for (const WorkerPlace& place : places) CHECK(place.cores.empty() == !enough);
     }
   }
+  CHECK(places_of_gpus(2, cores(32), true).size() == 16);
+  CHECK(places_of_gpus(2, cores(32), false).size() == 8);
 }
 
 TEST_CASE("a worker's GPU is one of those that the run sees") {
@@ -99,6 +110,52 @@ TEST_CASE("one process at a time has a turn, and that of a killed process is fre
 
   CHECK(together == 0);
   CHECK(turns == (kProcesses - 1) * kTurns + kTurns / 2 + 1);
+  munmap(memory, sizeof(std::atomic<int>[3]));
+}
+
+TEST_CASE("processes that have joined are there together, and nobody has the turn meanwhile") {
+  constexpr int kProcesses = 4, kTurns = 200;
+  void* memory = mmap(nullptr, sizeof(std::atomic<int>[3]), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(memory != MAP_FAILED);
+  auto* counts = new (memory) std::atomic<int>[3] {};
+  std::atomic<int>&joined = counts[0], &held = counts[1], &wrong = counts[2];
+  SharedTurn turn;
+  std::vector<pid_t> children;
+  for (int process = 0; process < kProcesses; ++process) {
+    const pid_t child = fork();
+    if (child == 0) {
+      {
+        const SharedTurn::Joined together(turn);
+        ++joined;
+        // Until all are there, which they never are if they join one after the other.
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+        while (joined < kProcesses && std::chrono::steady_clock::now() < end) sched_yield();
+        if (joined < kProcesses) ++wrong;
+      }
+      for (int i = 0; i < kTurns; ++i) {
+        if ((i + process) % 2 == 0) {
+          const SharedTurn::Held alone(turn);
+          if (++held > 1 || joined > kProcesses) ++wrong;
+          sched_yield();
+          --held;
+        } else {
+          const SharedTurn::Joined together(turn);
+          ++joined;
+          if (held > 0) ++wrong;
+          sched_yield();
+          --joined;
+        }
+      }
+      _exit(0);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) waitpid(child, nullptr, 0);
+
+  CHECK(wrong == 0);
+  CHECK(joined == kProcesses);
+  CHECK(held == 0);
   munmap(memory, sizeof(std::atomic<int>[3]));
 }
 
