@@ -443,9 +443,16 @@ __device__ inline void append(Queue* queue, std::uint32_t* items, std::int64_t i
   items[atomicAdd(&queue->size, 1u)] = static_cast<std::uint32_t>(item);
 }
 
+/// What the compiler is to leave registers for, where a step counts candidates: as many blocks as
+/// share the memory of a processor. 0: it decides.
+template <class Step>
+constexpr int least_blocks(int blocks) {
+  return kHasWide<Step> ? blocks : 0;
+}
+
 /// Warps do the items that deserve no more, and list the others.
 template <class Step>
-__global__ void __launch_bounds__(32 * kWarpsOfBlock)
+__global__ void __launch_bounds__(32 * kWarpsOfBlock, least_blocks<Step>(10))
     run_in_warps(Step step, std::int64_t count, Queue* queues, std::uint32_t* block_items,
                  std::uint32_t* wide_items) {
   extern __shared__ __align__(16) Key shared[];
@@ -468,7 +475,7 @@ __global__ void __launch_bounds__(32 * kWarpsOfBlock)
 /// Blocks do the listed items and share `words` of 32 bits; those that they give up go to the next
 /// list.
 template <int kThreads, class Step>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, least_blocks<Step>(kThreads == kBlockThreads ? 5 : 1))
     run_in_blocks(Step step, std::uint32_t words, Queue* queue, const std::uint32_t* items,
                   Queue* next_queue, std::uint32_t* next_items) {
   extern __shared__ __align__(16) Key shared[];
