@@ -12,6 +12,7 @@
 
 #include "formats/base/matrix.hpp"
 #include "formats/base/params.hpp"
+#include "formats/base/raw_vector.hpp"
 #include "reorder/reordering.hpp"
 
 namespace tessera {
@@ -19,7 +20,7 @@ namespace tessera {
 /// The distinct neighbours of each vertex, ascending, without the vertex itself.
 struct Adjacency {
   std::vector<std::int64_t> offsets{0};  // [vertices + 1]
-  std::vector<std::int32_t> neighbours;  // [offsets.back()]
+  RawVector<std::int32_t> neighbours;    // [offsets.back()]
 
   std::int32_t size() const { return static_cast<std::int32_t>(offsets.size()) - 1; }
   std::int64_t degree(std::int32_t v) const { return offsets[v + 1] - offsets[v]; }

@@ -62,7 +62,7 @@ class Best final : public Reordering {
       chosen = "natural";
     }
     // From here on a row number is an index into `start`.
-    const RowPattern pattern = ColumnNumbers().number(matrix, start);
+    const RowPattern pattern = number_columns(matrix, start);
     std::vector<std::int32_t> order = natural_order(matrix.rows);
     watch.begin_part(0.5, 0.8);
     const SwapRule swaps{.window_rows = choices_.window_rows, .passes = choices_.swap_passes};

@@ -3,18 +3,20 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "formats/base/parallel.hpp"
+#include "formats/base/raw_vector.hpp"
 
 namespace tessera {
 
 /// The sets that hold each column, ascending.
 struct Inverted {
   std::vector<std::int64_t> offsets{0};  // [cols + 1]
-  std::vector<std::int32_t> sets;        // [offsets.back()]
+  RawVector<std::int32_t> sets;          // [offsets.back()]
 
   std::span<const std::int32_t> of(std::int32_t col) const {
     return {sets.data() + offsets[col], static_cast<std::size_t>(offsets[col + 1] - offsets[col])};
@@ -43,10 +45,11 @@ Inverted invert(std::int32_t sets, std::int32_t cols, ColsOf cols_of) {
 
   // First the number of sets of a column in a chunk, then the rank of the next one.
   using Next = std::vector<std::int32_t>;  // [cols]
-  std::vector<Next> next(chunks, Next(cols, 0));
+  std::vector<Next> next(chunks);
   const auto for_each_chunk = [&](auto body) {
     parallel_for(sets, chunk_sets, [&](std::int64_t begin, std::int64_t end) {
       Next& mine = next[begin / chunk_sets];
+      mine.resize(cols, 0);
       for (auto set = static_cast<std::int32_t>(begin); set < end; ++set)
         for (const std::int32_t col : cols_of(set)) body(mine[col], col, set);
     });
@@ -55,11 +58,16 @@ Inverted invert(std::int32_t sets, std::int32_t cols, ColsOf cols_of) {
 
   Inverted inverted;
   inverted.offsets.resize(std::size_t(cols) + 1, 0);
-  for (std::int32_t col = 0; col < cols; ++col) {
-    std::int32_t length = 0;
-    for (Next& chunk : next) length += std::exchange(chunk[col], length);
-    inverted.offsets[col + 1] = inverted.offsets[col] + length;
-  }
+  constexpr std::int64_t kCols = 1 << 14;
+  parallel_for(cols, kCols, [&](std::int64_t begin, std::int64_t end) {
+    for (Next& chunk : next) {
+      if (chunk.empty()) continue;  // sets are divided with nothing left for it
+      for (std::int64_t col = begin; col < end; ++col)
+        inverted.offsets[col + 1] +=
+            std::exchange(chunk[col], static_cast<std::int32_t>(inverted.offsets[col + 1]));
+    }
+  });
+  std::partial_sum(inverted.offsets.begin(), inverted.offsets.end(), inverted.offsets.begin());
   inverted.sets.resize(size);
   for_each_chunk([&](std::int32_t& rank, std::int32_t col, std::int32_t set) {
     inverted.sets[inverted.offsets[col] + rank++] = set;

@@ -20,6 +20,7 @@
 #include <queue>
 #include <utility>
 
+#include "formats/base/raw_vector.hpp"
 #include "formats/base/registry.hpp"
 #include "reorder/inverted.hpp"
 #include "reorder/minhash.hpp"
@@ -77,7 +78,7 @@ class OpenRows {
  private:
   std::vector<std::int64_t> ends_;   // [cols]
   std::vector<std::int64_t> first_;  // [cols]
-  std::vector<std::int32_t> rows_;   // [nonzeros]
+  RawVector<std::int32_t> rows_;     // [nonzeros]
 };
 
 struct JaccardOptions {

@@ -50,8 +50,17 @@ class Alone {
     for (std::uint32_t i = 0; i < count; ++i) body(i);
   }
   template <class Prepare, class Body>
-  void for_each_in_groups(std::uint32_t count, Prepare prepare, Body body) const {
-    for (std::uint32_t i = 0; i < count; ++i) body(prepare(i), 0u, 1u);
+  void for_each_in_ranges(std::uint32_t count, Prepare prepare, Body body) const {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const matched::Range range = prepare(i);
+      for (std::uint32_t place = range.begin; place < range.end; place += matched::kTogether) {
+        matched::Visit visits[matched::kTogether];
+        for (std::uint32_t j = 0; j < matched::kTogether; ++j)
+          visits[j] = {place + j < range.end ? place + j : matched::kNoPlace,
+                       place + j == range.begin};
+        body(visits);
+      }
+    }
   }
   template <class ForAll>
   bool count(std::int32_t clusters, std::uint32_t, std::uint32_t, int, const matched::Judge& judge,

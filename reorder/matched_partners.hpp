@@ -33,6 +33,16 @@ struct Range {
   std::uint32_t begin, end;
 };
 
+/// A holder in a range.
+struct Visit {
+  std::uint32_t place;  // kNoPlace: none
+  bool is_first;        // of its range
+};
+constexpr std::uint32_t kNoPlace = 0xffffffffu;
+
+/// Holders that a thread visits at a time, so that what it reads of them is waited for together.
+constexpr int kTogether = 4;
+
 /// Counts a cluster's distinct columns and the partners that they offer.
 struct MeasureCluster {
   Placed placed;
@@ -108,31 +118,55 @@ struct BestKeys {
   }
 };
 
-/// What candidates are worth to a cluster.
+/// What candidates are worth to a cluster: the share |a and b| / |a or b| of the columns of both,
+/// or |a and b| where columns are not counted.
 struct Judge {
-  const std::uint32_t* columns;  // [clusters] for the worth |a and b| / |a or b|; null: |a and b|
+  const std::uint32_t* columns;  // [clusters] or null
   std::int32_t own;
+  std::uint32_t own_columns;
+
+  TESSERA_HOST_DEVICE Judge(const std::uint32_t* all_columns, std::int32_t own_cluster)
+      : columns(all_columns),
+        own(own_cluster),
+        own_columns(all_columns == nullptr ? 0 : all_columns[own_cluster]) {}
 
   TESSERA_HOST_DEVICE Key key(std::int32_t cluster, std::uint32_t common) const {
-    return key_of(worth(cluster, common), own, cluster);
+    return key_of(worth(common, columns_of(cluster)), own, cluster);
   }
-  TESSERA_HOST_DEVICE std::uint32_t worth(std::int32_t cluster, std::uint32_t common) const {
+  TESSERA_HOST_DEVICE std::uint32_t columns_of(std::int32_t cluster) const {
+    return columns == nullptr ? 0 : columns[cluster];
+  }
+  /// What a cluster of so many columns is worth.
+  TESSERA_HOST_DEVICE std::uint32_t worth(std::uint32_t common, std::uint32_t others) const {
     if (columns == nullptr) return common;
-    const std::uint32_t a = columns[own], b = columns[cluster];
-    common = least(common, least(a, b));
+    common = limited(common, others);
     // A GPU divides 32 bits several times faster than 64.
     return common < (1u << 20)
-               ? kUnit * common / (a + b - common)
-               : static_cast<std::uint32_t>(std::uint64_t{kUnit} * common / (a + b - common));
+               ? kUnit * common / all(common, others)
+               : static_cast<std::uint32_t>(std::uint64_t{kUnit} * common / all(common, others));
+  }
+  /// Whether that is `enough` or more, found without a division.
+  TESSERA_HOST_DEVICE bool is_worth(std::uint32_t common, std::uint32_t others,
+                                    std::uint32_t enough) const {
+    if (columns == nullptr) return common >= enough;
+    common = limited(common, others);
+    return std::uint64_t{kUnit} * common >= std::uint64_t{enough} * all(common, others);
   }
   /// Nothing with less in common is worth as much: both together have the own columns at least.
   TESSERA_HOST_DEVICE std::uint32_t least_common(std::uint32_t worth) const {
     if (columns == nullptr) return most(1u, worth);
     return most(
-        1u, static_cast<std::uint32_t>((std::uint64_t{worth} * columns[own] + kUnit - 1) / kUnit));
+        1u, static_cast<std::uint32_t>((std::uint64_t{worth} * own_columns + kUnit - 1) / kUnit));
   }
 
  private:
+  TESSERA_HOST_DEVICE std::uint32_t limited(std::uint32_t common, std::uint32_t others) const {
+    return least(common, least(own_columns, others));
+  }
+  TESSERA_HOST_DEVICE std::uint32_t all(std::uint32_t common, std::uint32_t others) const {
+    return own_columns + others - common;
+  }
+
   static constexpr std::uint32_t kUnit = 4096;
 };
 
@@ -159,6 +193,7 @@ struct FindPartners {
     constexpr std::uint64_t kWarpOffers = 2048, kBlockOffers = 32768, kManySources = 32768;
     const std::uint64_t sources = static_cast<std::uint64_t>(clusters) << (level - source_level);
     const std::uint64_t warp_offers = kWarpOffers * least(sources, kManySources) / kManySources;
+    if (!takes_part(cluster_of(source))) return Size::kWarp;
     const std::uint64_t most = most_offers(source);
     return most <= warp_offers ? Size::kWarp : most <= kBlockOffers ? Size::kBlock : Size::kWide;
   }
@@ -167,9 +202,9 @@ struct FindPartners {
   template <class Team>
   TESSERA_HOST_DEVICE bool operator()(const Team& team, std::int64_t item) const {
     const auto source = static_cast<std::int32_t>(item);
-    const std::int32_t own = (source << source_level) >> level;
+    const std::int32_t own = cluster_of(item);
     Key* const found = partners + item * kept;
-    if (mates != nullptr && mates[own] != kNone) {
+    if (!takes_part(own)) {
       team.for_each(static_cast<std::uint32_t>(kept), [&](std::uint32_t i) { found[i] = 0; });
       return true;
     }
@@ -180,7 +215,7 @@ struct FindPartners {
         clusters, static_cast<std::uint32_t>(least(offered, static_cast<std::uint64_t>(clusters))),
         static_cast<std::uint32_t>(
             least(offered, std::uint64_t{placed.length(source, source_level)})),
-        kept, Judge{columns, own},
+        kept, Judge(columns, own),
         [&](auto add) { with_own = for_candidates(team, source, own, add); }, best);
     if (!counted) return false;
     team.store_largest(best, kept, found);
@@ -189,6 +224,12 @@ struct FindPartners {
   }
 
  private:
+  TESSERA_HOST_DEVICE std::int32_t cluster_of(std::int64_t source) const {
+    return static_cast<std::int32_t>((source << source_level) >> level);
+  }
+  TESSERA_HOST_DEVICE bool takes_part(std::int32_t cluster) const {
+    return mates == nullptr || mates[cluster] == kNone;
+  }
   TESSERA_HOST_DEVICE std::uint64_t most_offers(std::int64_t source) const {
     if (offers != nullptr) return offers[source];
     return (2 * std::uint64_t{reach} + 1) *
@@ -205,7 +246,6 @@ struct FindPartners {
     const std::uint32_t length = placed.length(source, source_level);
     const Reach reaches(reach, length);
     std::uint32_t with_own = 0;
-    bool goes_on = true;
     const auto range_of = [&](std::uint32_t i) -> Range {
       const std::uint32_t k = begin + i;
       if (!placed.is_first(k, first_row)) return {0, 0};
@@ -217,36 +257,30 @@ struct FindPartners {
                     (place + 1 < last && placed.holders[place + 1] >> level == own);
       return {reaches.begin(first, place), reaches.end(last, place)};
     };
-    team.for_each_in_groups(
-        length, range_of, [&](Range range, std::uint32_t lane, std::uint32_t lanes) {
-          if (!goes_on) return;
-          // Some are read at a time, so that they are waited for together.
-          constexpr std::uint32_t kTogether = 4;
-          for (std::uint32_t i = range.begin + lane; i < range.end; i += kTogether * lanes) {
-            std::int32_t candidates[kTogether];
-            for (std::uint32_t j = 0; j < kTogether; ++j) {
-              const std::uint32_t other = i + j * lanes;
-              candidates[j] = other < range.end ? candidate(other, range.begin, own) : kNone;
-            }
-            for (const std::int32_t cluster : candidates)
-              if (cluster != kNone && !add(cluster)) {
-                goes_on = false;
-                return;
-              }
-          }
-        });
+    team.for_each_in_ranges(length, range_of, [&](const Visit* visits) {
+      // All are read before one is looked at, and read where there is none, since a thread waits
+      // at every branch for what decides it.
+      std::int32_t found[kTogether], before[kTogether];
+      bool is_new[kTogether];
+      for (int i = 0; i < kTogether; ++i) {
+        const std::uint32_t place = visits[i].place == kNoPlace ? begin : visits[i].place;
+        found[i] = placed.holders[place] >> level;
+        before[i] = placed.holders[most(place, 1u) - 1] >> level;
+      }
+      // Not the source's own cluster, nor one that the column has offered already.
+      for (int i = 0; i < kTogether; ++i)
+        is_new[i] = visits[i].place != kNoPlace && found[i] != own && found[i] < clusters &&
+                    (visits[i].is_first || before[i] != found[i]);
+      if (mates != nullptr) {
+        std::int32_t mates_of[kTogether];
+        for (int i = 0; i < kTogether; ++i) mates_of[i] = mates[least(found[i], clusters - 1)];
+        for (int i = 0; i < kTogether; ++i) is_new[i] = is_new[i] && mates_of[i] == kNone;
+      }
+      for (int i = 0; i < kTogether; ++i)
+        if (is_new[i] && !add(found[i])) return false;
+      return true;
+    });
     return with_own;
-  }
-
-  /// The cluster of a holder, or kNone where it is none or is that of the holder before.
-  TESSERA_HOST_DEVICE std::int32_t candidate(std::uint32_t holder, std::uint32_t first,
-                                             std::int32_t own) const {
-    const std::int32_t cluster = placed.holders[holder] >> level;
-    const std::int32_t before = placed.holders[most(first + 1, holder) - 1] >> level;
-    const bool is_new = cluster != own && cluster < clusters &&
-                        (holder == first || before != cluster) &&
-                        (mates == nullptr || mates[cluster] == kNone);
-    return is_new ? cluster : kNone;
   }
 };
 

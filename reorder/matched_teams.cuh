@@ -86,23 +86,39 @@ class Team {
   __host__ __device__ void for_each(std::uint32_t count, Body body) const {
     for (std::uint32_t i = lane(); i < count; i += kThreads) body(i);
   }
-  /// Groups of eight threads take one item each. Every thread prepares one before, so that what
-  /// this reads is waited for together.
+  /// Calls body(visits) for the places in the ranges that prepare(0) to prepare(count - 1) return,
+  /// kTogether of them at a time, until it returns false. The threads of a warp prepare a range
+  /// each, and deal the places of all of these among them: ranges have very different lengths.
   template <class Prepare, class Body>
-  __host__ __device__ void for_each_in_groups([[maybe_unused]] std::uint32_t count,
+  __host__ __device__ void for_each_in_ranges([[maybe_unused]] std::uint32_t count,
                                               [[maybe_unused]] Prepare prepare,
                                               [[maybe_unused]] Body body) const {
 #ifdef __CUDA_ARCH__
-    constexpr std::uint32_t kGroup = 8, kGroups = kThreads / kGroup, kGroupsOfWarp = 32 / kGroup;
-    const std::uint32_t lane = this->lane() % kGroup, group = this->lane() / kGroup,
-                        first_group = group / kGroupsOfWarp * kGroupsOfWarp;
-    for (std::uint32_t begin = 0; begin + first_group < count; begin += kThreads) {
-      const std::uint32_t mine = begin + lane * kGroups + group;
-      const Range prepared = mine < count ? prepare(mine) : Range{0, 0};
-      for (std::uint32_t i = 0; i < kGroup && begin + i * kGroups + first_group < count; ++i) {
-        const Range range = {__shfl_sync(0xffffffffu, prepared.begin, i, kGroup),
-                             __shfl_sync(0xffffffffu, prepared.end, i, kGroup)};
-        body(range, lane, kGroup);
+    constexpr unsigned kAll = 0xffffffffu;
+    const std::uint32_t thread = threadIdx.x % 32, warp = lane() / 32;
+    for (std::uint32_t begin = 0; begin + warp < count; begin += kThreads) {
+      const std::uint32_t mine = begin + thread * kWarps + warp;
+      const Range range = mine < count ? prepare(mine) : Range{0, 0};
+      const std::uint32_t size = range.end - range.begin;
+      std::uint32_t end = size;  // of the range among the places of all
+      for (unsigned step = 1; step < 32; step *= 2) {
+        const std::uint32_t lower = __shfl_up_sync(kAll, end, step);
+        if (thread >= step) end += lower;
+      }
+      const std::uint32_t all = __shfl_sync(kAll, end, 31);
+      const std::uint32_t shift = range.begin - (end - size);
+      for (std::uint32_t first = 0; first < all; first += 32 * kTogether) {
+        Visit visits[kTogether];
+        for (int i = 0; i < kTogether; ++i) {
+          const std::uint32_t number = first + 32 * i + thread;
+          std::uint32_t owner = 0;  // ranges that end before
+          for (std::uint32_t step = 16; step > 0; step /= 2)
+            if (__shfl_sync(kAll, end, static_cast<int>(owner + step - 1)) <= number) owner += step;
+          const std::uint32_t place = number + __shfl_sync(kAll, shift, static_cast<int>(owner));
+          visits[i] = {number < all ? place : kNoPlace,
+                       place == __shfl_sync(kAll, range.begin, static_cast<int>(owner))};
+        }
+        if (!__all_sync(kAll, body(visits))) return;
       }
     }
 #endif
@@ -166,6 +182,12 @@ class Team {
   }
 
  private:
+  /// A cluster and the columns in common with it; 0: no cluster.
+  struct Counted {
+    std::int32_t cluster;
+    std::uint32_t common;
+  };
+
 #ifdef __CUDA_ARCH__
   __device__ static Key largest_of_warp(Key mine) {
     const auto high = static_cast<std::uint32_t>(mine >> 32);
@@ -193,22 +215,22 @@ class Team {
 #endif
   }
 
-  /// Adds the best of the counts that for_counts(body) calls body(cluster, count) for. First every
-  /// thread judges its largest; what cannot be as good as the `kept` best of its warp is not
-  /// judged.
+  /// Adds the best of the counts that for_counts(body) calls body(counted) for, several at a time.
+  /// First every thread judges its largest; what cannot be as good as the `kept` best of its warp
+  /// is not judged.
   template <class ForCounts>
   __host__ __device__ void add_best([[maybe_unused]] int kept, [[maybe_unused]] const Judge& judge,
                                     [[maybe_unused]] ForCounts for_counts,
                                     [[maybe_unused]] BestKeys& best) const {
 #ifdef __CUDA_ARCH__
-    std::uint32_t largest = 0;
-    std::int32_t owner = 0;
-    for_counts([&](std::int32_t cluster, std::uint32_t count) {
-      if (count <= largest) return;
-      largest = count;
-      owner = cluster;
+    Counted largest = {judge.own, 0};
+    for_counts([&](const auto& counted) {
+      for (const Counted& one : counted)
+        if (one.common > largest.common) largest = one;
     });
-    std::uint32_t worth = largest > 0 ? judge.worth(owner, largest) : 0, enough = 0;
+    std::uint32_t worth =
+        largest.common > 0 ? judge.worth(largest.common, judge.columns_of(largest.cluster)) : 0;
+    std::uint32_t enough = 0;
     for (int i = 0; i < kept; ++i) {
       enough = __reduce_max_sync(0xffffffffu, worth);
       const unsigned holders = __ballot_sync(0xffffffffu, worth == enough);
@@ -216,8 +238,22 @@ class Team {
         worth = 0;
     }
     const std::uint32_t least_count = judge.least_common(enough);
-    for_counts([&](std::int32_t cluster, std::uint32_t count) {
-      if (count >= least_count) best.add(judge.key(cluster, count));
+    for_counts([&](const auto& counted) {
+      constexpr int kCount = sizeof counted / sizeof(Counted);
+      bool is_any = false;
+      for (const Counted& one : counted) is_any |= one.common >= least_count;
+      if (!is_any) return;
+      // All are read together, as in FindPartners.
+      std::uint32_t columns[kCount] = {};
+      if (judge.columns != nullptr)
+        for (int i = 0; i < kCount; ++i)
+          columns[i] =
+              judge.columns[counted[i].common >= least_count ? counted[i].cluster : judge.own];
+      for (int i = 0; i < kCount; ++i)
+        if (counted[i].common >= least_count &&
+            judge.is_worth(counted[i].common, columns[i], enough))
+          best.add(
+              key_of(judge.worth(counted[i].common, columns[i]), judge.own, counted[i].cluster));
     });
 #endif
   }
@@ -264,11 +300,17 @@ class Team {
       add_best(
           kept, judge,
           [&](auto body) {
-            for_each(size, [&](std::uint32_t i) {
-              if (const Slot slot = slots[i]; slot != 0)
-                body(static_cast<std::int32_t>(slot >> bits) - 1,
-                     static_cast<std::uint32_t>(slot & ((Slot{1} << bits) - 1)));
-            });
+            constexpr std::uint32_t kSlots = 4;
+            for (std::uint32_t i = lane(); i < size; i += kSlots * kThreads) {
+              Counted counted[kSlots];
+              for (std::uint32_t j = 0; j < kSlots; ++j) {
+                const std::uint32_t other = i + j * kThreads;
+                const Slot slot = other < size ? slots[other] : 0;
+                counted[j] = {static_cast<std::int32_t>(slot >> bits) - 1,
+                              static_cast<std::uint32_t>(slot & ((Slot{1} << bits) - 1))};
+              }
+              body(counted);
+            }
           },
           best);
     sync();
@@ -306,12 +348,13 @@ class Team {
           const uint4 quad = reinterpret_cast<const uint4*>(words)[i];
           if ((quad.x | quad.y | quad.z | quad.w) == 0) return;
           const std::uint32_t counts[] = {quad.x, quad.y, quad.z, quad.w};
+          Counted counted[8];
           for (std::uint32_t j = 0; j < 4; ++j) {
             const auto cluster = static_cast<std::int32_t>(begin + in_word * (4 * i + j));
-            const std::uint32_t low = in_word == 2 ? counts[j] & 0xffff : counts[j];
-            if (low != 0) body(cluster, low);
-            if (in_word == 2 && counts[j] >> 16 != 0) body(cluster + 1, counts[j] >> 16);
+            counted[2 * j] = {cluster, in_word == 2 ? counts[j] & 0xffff : counts[j]};
+            counted[2 * j + 1] = {cluster + 1, in_word == 2 ? counts[j] >> 16 : 0};
           }
+          body(counted);
         });
       };
       add_best(kept, judge, for_counts, best);
@@ -400,9 +443,16 @@ __device__ inline void append(Queue* queue, std::uint32_t* items, std::int64_t i
   items[atomicAdd(&queue->size, 1u)] = static_cast<std::uint32_t>(item);
 }
 
+/// What the compiler is to leave registers for, where a step counts candidates: as many blocks as
+/// share the memory of a processor. 0: it decides.
+template <class Step>
+constexpr int least_blocks(int blocks) {
+  return kHasWide<Step> ? blocks : 0;
+}
+
 /// Warps do the items that deserve no more, and list the others.
 template <class Step>
-__global__ void __launch_bounds__(32 * kWarpsOfBlock)
+__global__ void __launch_bounds__(32 * kWarpsOfBlock, least_blocks<Step>(10))
     run_in_warps(Step step, std::int64_t count, Queue* queues, std::uint32_t* block_items,
                  std::uint32_t* wide_items) {
   extern __shared__ __align__(16) Key shared[];
@@ -425,7 +475,7 @@ __global__ void __launch_bounds__(32 * kWarpsOfBlock)
 /// Blocks do the listed items and share `words` of 32 bits; those that they give up go to the next
 /// list.
 template <int kThreads, class Step>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, least_blocks<Step>(kThreads == kBlockThreads ? 5 : 1))
     run_in_blocks(Step step, std::uint32_t words, Queue* queue, const std::uint32_t* items,
                   Queue* next_queue, std::uint32_t* next_items) {
   extern __shared__ __align__(16) Key shared[];

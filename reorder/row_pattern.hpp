@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "formats/base/matrix.hpp"
+#include "formats/base/raw_vector.hpp"
 
 namespace tessera {
 
@@ -16,7 +17,7 @@ struct RowPattern {
   std::int32_t rows = 0;
   std::int32_t cols = 0;                     // nonempty columns
   std::vector<std::int64_t> row_offsets{0};  // [rows + 1]
-  std::vector<std::int32_t> col_indices;     // [row_offsets.back()]
+  RawVector<std::int32_t> col_indices;       // [row_offsets.back()]
 
   std::int64_t row_length(std::int32_t row) const {
     return row_offsets[row + 1] - row_offsets[row];
@@ -46,5 +47,8 @@ class ColumnNumbers {
   std::vector<std::int32_t> numbers_;   // [cols]
   std::vector<std::int32_t> numbered_;  // columns by number
 };
+
+/// The pattern that ColumnNumbers().number() returns, by all threads.
+RowPattern number_columns(const CsrMatrix& matrix, std::span<const std::int32_t> rows);
 
 }  // namespace tessera

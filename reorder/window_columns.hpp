@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "formats/base/parallel.hpp"
+#include "formats/base/raw_vector.hpp"
 #include "formats/base/scratch_pool.hpp"
 #include "reorder/row_pattern.hpp"
 
@@ -33,7 +34,7 @@ struct Windows {
 /// The distinct active columns of each window, in no order.
 struct WindowColumns {
   std::vector<std::int64_t> offsets{0};  // [windows + 1]
-  std::vector<std::int32_t> cols;        // [offsets.back()]
+  RawVector<std::int32_t> cols;          // [offsets.back()]
 
   std::span<const std::int32_t> of(std::int32_t window) const {
     return {cols.data() + offsets[window],

@@ -5,11 +5,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <utility>
 
 #include "formats/base/parallel_sort.hpp"
 #include "formats/base/random.hpp"
 #include "reorder/inverted.hpp"
+#include "reorder/row_pattern.hpp"
 #include "tests/reorder_support.hpp"
 #include "tests/support.hpp"
 
@@ -44,6 +47,35 @@ TEST_CASE(
 
     for (std::int32_t col = 0; col < a.cols; ++col)
       CHECK(std::ranges::equal(holders.of(col), transposed.row_cols(col)));
+  }
+}
+
+TEST_CASE("columns are numbered in the order in which rows meet them, on any number of threads") {
+  const CsrMatrix a = random_sparse(9000, 5000, 0.001, 8);  // in several pieces
+  Indices rows(a.rows);
+  std::iota(rows.begin(), rows.end(), 0);
+  for (std::size_t i = rows.size() - 1; i > 0; --i)
+    std::swap(rows[i], rows[random_bits(9, i) % (i + 1)]);
+  rows.resize(7000);  // without some of them
+  std::map<std::int32_t, std::int32_t> numbers;
+  Indices expected;
+  for (const std::int32_t row : rows)
+    for (const std::int32_t col : a.row_cols(row))
+      expected.push_back(
+          numbers.emplace(col, static_cast<std::int32_t>(numbers.size())).first->second);
+  for (const int threads : {1, 2, 5}) {
+    const ThreadCount count(threads);
+
+    const RowPattern found = number_columns(a, rows);
+
+    CHECK(found.rows == 7000);
+    CHECK(found.cols == std::ssize(numbers));
+    CHECK(std::ranges::equal(found.col_indices, expected));
+    std::int32_t mistakes = 0;
+    for (std::int32_t i = 0; i < found.rows; ++i)
+      mistakes += found.row_length(i) != a.row_length(rows[i]);
+    CHECK(mistakes == 0);
+    CHECK(found.row_offsets.front() == 0);
   }
 }
 
