@@ -5,11 +5,11 @@
 The table is experiments/results/sweeps/points.csv: a row for one process without checks, for
 `--gpus all` without checks and with them. The steps of a host of two GPUs are left out unless they
 are named: one GPU with half of the cores, which is its share of them, or with all, and both GPUs
-with all. A step that is named several times is measured as often, and its row has the sums. The
-matrices are those of experiments/configs/sets/real_matrices.toml, found in $TESSERA_DATA; they are
-read once before, so that every row finds them in the cache. $TESSERA_BINARY is the program. The CPU
-time is that of all processes. With `--merge` the rows are those of tables that were measured
-before.
+with all. A step that is named several times is measured as often, and its row has the sums. `--n`
+takes other widths of B than 128, which the row then names. The matrices are those of
+experiments/configs/sets/real_matrices.toml, found in $TESSERA_DATA; they are read once before, so
+that every row finds them in the cache. $TESSERA_BINARY is the program. The CPU time is that of all
+processes. With `--merge` the rows are those of tables that were measured before.
 """
 
 import argparse
@@ -29,6 +29,7 @@ from typing import Any
 BINARY = os.environ.get("TESSERA_BINARY", "build/tessera")
 KERNELS = ["acc_spmm", "csr_spmm", "cusparse", "cutespmm", "dtc_spmm", "flash_spmm", "rows_spmm",
            "smat", "sputnik", "tca_spmm", "tcgnn", "tessera_spmm"]
+WIDTHS = [128]
 UNCHECKED = ["--set", "check.enabled=false"]
 
 
@@ -63,20 +64,20 @@ seed = 42
 backends = ["{backend}"]
 [grid]
 matrix = ["@real_matrices"]
-n = [128]
+n = {widths}
 kernel = {kernels}
 device = "h200"
 """
 
 
-def run(folder: Path, backend: str, kernels: list[str], arguments: list[str],
+def run(folder: Path, backend: str, kernels: list[str], widths: list[int], arguments: list[str],
         share: float = 1) -> tuple[float, float]:
     """The seconds that a run on a share of the cores takes, and its CPU seconds."""
     cores = sorted(os.sched_getaffinity(0))
     cores = cores[:max(1, round(share * len(cores)))]
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "points.toml"
-    config.write_text(CONFIG.format(backend=backend, kernels=json.dumps(kernels)))
+    config.write_text(CONFIG.format(backend=backend, kernels=json.dumps(kernels), widths=widths))
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     subprocess.run([BINARY, "run", str(config), "--out", str(folder / "records"), *arguments],
                    stdout=subprocess.DEVNULL, check=False,
@@ -93,12 +94,18 @@ def records_of(folder: Path) -> list[dict[str, Any]]:
     return [line for line in lines if line["type"] == "point" and "time" in line]
 
 
-def measure(folder: Path, name: str, commit: str) -> dict[str, Any]:
+def title_of(step: Step, widths: list[int]) -> str:
+    """The name of a row."""
+    return step.name if widths == WIDTHS else f"{step.name}, N = {', '.join(map(str, widths))}"
+
+
+def measure(folder: Path, name: str, widths: list[int], commit: str) -> dict[str, Any]:
     """One row of the table."""
     step = STEPS[name]
-    print(step.name, file=sys.stderr, flush=True)
-    wall, cpu = run(folder / name, "gpu", KERNELS, step.arguments, step.cores)
-    return row_of(step.name, commit, len(records_of(folder / name)), wall, cpu)
+    title = title_of(step, widths)
+    print(title, file=sys.stderr, flush=True)
+    wall, cpu = run(folder / name, "gpu", KERNELS, widths, step.arguments, step.cores)
+    return row_of(title, commit, len(records_of(folder / name)), wall, cpu)
 
 
 def row_of(step: str, commit: str, count: int, wall: float, cpu: float) -> dict[str, Any]:
@@ -123,10 +130,14 @@ def version_commit() -> str:
 def write(path: Path, rows: list[dict[str, Any]]) -> None:
     """The table, in the order of the steps."""
     order = [step.name for step in STEPS.values()]
+
+    def place(row: dict[str, Any]) -> tuple[int, str]:
+        return order.index(row["step"].split(", N = ")[0]), row["step"]
+
     with open(path, "w", encoding="utf-8", newline="") as file:
         table = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
         table.writeheader()
-        table.writerows(sorted(rows, key=lambda row: order.index(row["step"])))
+        table.writerows(sorted(rows, key=place))
 
 
 def main() -> None:
@@ -137,6 +148,7 @@ def main() -> None:
     parser.add_argument("--records", type=Path, help="folder for the records, which stay there")
     parser.add_argument("--steps", nargs="+", choices=sorted(STEPS),
                         default=[name for name, step in STEPS.items() if step.default])
+    parser.add_argument("--n", type=int, nargs="+", default=WIDTHS, help="widths of B")
     parser.add_argument("--commit", help="of a program that does not know it")
     parser.add_argument("--merge", nargs="+", type=Path, help="tables to join, none is measured")
     options = parser.parse_args()
@@ -148,10 +160,10 @@ def main() -> None:
     rows: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.records or Path(temporary)
-        run(Path(temporary) / "read", "model", ["csr_spmm"], [])
+        run(Path(temporary) / "read", "model", ["csr_spmm"], WIDTHS, [])
         for step in options.steps:
             shutil.rmtree(folder / step, ignore_errors=True)
-            row = measure(folder, step, commit)
+            row = measure(folder, step, options.n, commit)
             print(json.dumps(row), file=sys.stderr, flush=True)
             rows[step] = added(rows[step], row) if step in rows else row
             write(options.csv, list(rows.values()))

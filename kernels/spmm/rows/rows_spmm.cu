@@ -41,7 +41,6 @@ Kernel kernel_of_parts(const Schedule& schedule) {
 /// The kernels whose units are rows of FP32 in turn, which are aligned.
 Kernel turning_kernel_of(const Schedule& schedule) {
   if (schedule.wide == 4) return multiply_rows<Fp32Numbers, 32, true, 4, true>;
-  if (schedule.wide == 1) return multiply_rows<Fp32Numbers, 8, true, 1, true>;
   return schedule.lanes == 8    ? multiply_rows<Fp32Numbers, 8, true, 2, true>
          : schedule.lanes == 16 ? multiply_rows<Fp32Numbers, 16, true, 2, true>
                                 : multiply_rows<Fp32Numbers, 32, true, 2, true>;

@@ -70,7 +70,7 @@ struct ColumnCounts {
 
 /// Registers of a thread (CUDA 13.0, sm_90a).
 constexpr int registers_of(const Schedule& schedule) {
-  if (schedule.turns > 1) return schedule.wide == 1 ? 36 : schedule.wide == 4 ? 64 : 46;
+  if (schedule.turns > 1) return schedule.wide == 4 ? 64 : 46;
   if (schedule.direct) return schedule.wide == 1 ? 32 : schedule.wide == 4 ? 64 : 40;
   if (schedule.wide > 1) return 80;
   if (!schedule.in_parts()) return 64;
