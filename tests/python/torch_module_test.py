@@ -62,12 +62,13 @@ def test_the_product_passes_opcheck(device, dtype, transposed):
 @pytest.mark.parametrize("transposed", [False, True])
 def test_the_product_with_the_values_that_an_operator_holds_passes_opcheck(device, transposed):
     operator = SparseOperator(sparse(20, 15, device=device).to_sparse_csr())
+    side = -operator._number if transposed else operator._number
     for shape in ((8,), (3, 8)):
         b = dense(*shape[:-1], 20 if transposed else 15, shape[-1], device=device)
-        opcheck(OPS._multiply.default, (b, operator._number, transposed))
-        opcheck(OPS._multiply.default, (b[None].movedim(-2, 0).contiguous().movedim(0, -2), operator._number, transposed))  # fmt: skip
+        opcheck(OPS._multiply.default, (b, side))
+        opcheck(OPS._multiply.default, (b[None].movedim(-2, 0).contiguous().movedim(0, -2), side))
     with pytest.raises(RuntimeError, match="holds no values"):
-        OPS._multiply.default(b.double(), operator._number, transposed)
+        OPS._multiply.default(b.double(), side)
 
 
 @on_each_device

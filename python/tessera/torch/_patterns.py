@@ -85,7 +85,9 @@ class Pattern:
         row_offsets: int64 [rows + 1]. col_indices: int32 [nnz], both on one device.
         shape: (rows, columns).
         number: what the operators take.
-        held: the values [nnz] of products that are given none, or None.
+        sides: what _multiply takes for A and for A^T.
+        held: the values [nnz] of products that are given none, and their version; None: there are
+            none. Another tuple for each state of them.
     """
 
     def __init__(self, row_offsets, col_indices, shape, options: Options):
@@ -96,6 +98,7 @@ class Pattern:
         self._zeros: dict[torch.dtype, torch.Tensor] = {}
         _delete_pending()
         self.number = torch.ops.tessera._new_operator(row_offsets, col_indices, shape[1])
+        self.sides = self.number, -self.number
         _patterns[self.number] = self
         weakref.finalize(self, _delete, self.number).atexit = False
 
@@ -104,7 +107,7 @@ class Pattern:
         their present state."""
         with torch.no_grad():
             torch.ops.tessera._hold_values(values, self.number, stamp)
-        self.held = values
+        self.held = values, values._version
 
     @property
     def rows_of_nonzeros(self) -> torch.Tensor:
