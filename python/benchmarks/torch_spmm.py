@@ -14,6 +14,7 @@ import math
 import sys
 import warnings
 from collections import defaultdict
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -21,6 +22,7 @@ from measured import environment, host_us, time_us, write_csv
 
 import tessera
 from tessera.torch import SparseOperator
+from tessera.torch.build import has_compiled_derivative
 
 SMALL = ["poisson2d(nx=64, ny=64)", "rmat(scale=11, edge_factor=8)", "uniform(rows=2000, cols=3000, density=0.005)"]  # fmt: skip
 ONE_THREAD, GRAPH = "_one_thread", "_graph"
@@ -28,6 +30,7 @@ OPERATIONS = ["forward", "forward_backward", "forward_backward_one_thread", "for
 # After a capture that fails, the memory of a process may stay in use: these are asked for by name.
 OF_GRAPHS = ["forward_graph", "forward_backward_graph"]
 BASELINE = "torch_csr"
+DERIVATIVE = "C++" if has_compiled_derivative() else "Python"
 
 
 class Case:
@@ -50,9 +53,18 @@ class Case:
         self.b = drawn(torch.randn, self.cols, n).to(dtype)
         self.x = drawn(torch.randn, self.rows, n).to(dtype)
         self.arrays = (self.offsets, self.columns, self.values)
-        exact = SparseOperator(self.arrays, shape=(self.rows, self.cols))
-        self.exact = exact(self.b.double())
-        self.exact_samples = exact.sddmm(self.x.double(), self.b.double())
+
+    @cached_property
+    def _exact(self) -> SparseOperator:
+        return SparseOperator(self.arrays, shape=(self.rows, self.cols))
+
+    @cached_property
+    def exact(self) -> torch.Tensor:
+        return self._exact(self.b.double())
+
+    @cached_property
+    def exact_samples(self) -> torch.Tensor:
+        return self._exact.sddmm(self.x.double(), self.b.double())
 
     def csr(self, dtype=None) -> torch.Tensor:
         values = self.values.to(dtype or self.dtype)
@@ -92,8 +104,9 @@ def replayed(call):
     return graph.replay
 
 
-def tessera_calls(case: Case, precision: str | None):
-    operator = SparseOperator(case.arrays, shape=(case.rows, case.cols), precision=precision)
+def tessera_calls(case: Case, precision: str | None, expected: int | None):
+    shape = case.rows, case.cols
+    operator = SparseOperator(case.arrays, shape=shape, precision=precision, expected_products=expected)  # fmt: skip
     values = operator.values.clone().requires_grad_()
     return {
         "forward": lambda: operator @ case.b,
@@ -152,12 +165,12 @@ def pyg_calls(case: Case):
     return calls
 
 
-def implementations(case: Case, precisions: list[str | None]):
+def implementations(case: Case, precisions: list[str | None], expected: int | None):
     """Calls by operation, by implementation; those that fail at once are told and left out."""
     makers = {}
     for precision in precisions:
         name = f"tessera_{precision}" if precision else "tessera"
-        makers[name] = lambda name=name, p=precision: {name: tessera_calls(case, p)}
+        makers[name] = lambda name=name, p=precision: {name: tessera_calls(case, p, expected)}
     makers["torch_csr"] = lambda: {"torch_csr": torch_csr_calls(case)}
     makers["pyg"] = lambda: pyg_calls(case)
     found = {}
@@ -177,9 +190,11 @@ def error_of(operation: str, result, case: Case) -> float | None:
     return ((result.double() - exact).norm() / exact.norm()).item()
 
 
-def measure(case: Case, operations: list[str], precisions: list[str | None]) -> list[dict]:
+def measure(
+    case: Case, operations: list[str], precisions: list[str | None], expected: int | None
+) -> list[dict]:
     rows = []
-    for name, calls in implementations(case, precisions).items():
+    for name, calls in implementations(case, precisions, expected).items():
         for operation in operations:
             call = calls.get(operation.removesuffix(ONE_THREAD).removesuffix(GRAPH))
             if call is None:
@@ -193,6 +208,8 @@ def measure(case: Case, operations: list[str], precisions: list[str | None]) -> 
                 "dtype": str(case.dtype).removeprefix("torch."),
                 "operation": operation,
                 "implementation": name,
+                "expected_products": expected or "" if name.startswith("tessera") else "",
+                "derivative": DERIVATIVE if name.startswith("tessera") else "",
                 "time_us": "",
                 "host_us": "",
                 "relative_error": "",
@@ -271,6 +288,9 @@ def main() -> None:
         default=["tf32", "fastest", "fp32"],
         help="of tessera's FP32 products",
     )
+    parser.add_argument(
+        "--expected-products", type=int, help="of tessera's operators; from 21 on A may be ordered"
+    )
     parser.add_argument("--operations", nargs="+", default=OPERATIONS, choices=OPERATIONS + OF_GRAPHS)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=Path("out/torch_spmm.csv"), help="the table")
@@ -286,7 +306,7 @@ def main() -> None:
             for n in given.n:
                 print(f"{matrix}, N = {n}, {dtype_name}", file=sys.stderr)
                 case = Case(matrix, n, dtype, given.device)
-                rows += measure(case, given.operations, precisions)
+                rows += measure(case, given.operations, precisions, given.expected_products)
     write_csv(given.out, rows, environment(given.device))
     print_speedups(rows)
     print(f"{given.out}: {len(rows)} times", file=sys.stderr)

@@ -171,8 +171,8 @@ struct Product {
         outer(transposed ? op->cols : op->rows) {
     if (!side_by_side) b = std::move(b).contiguous();
     const std::span<const std::int64_t> sizes = b.sizes();
-    require(sizes.size() >= 2 && sizes[sizes.size() - 2] == inner, "B is ", b, ", but it needs ", inner, " rows to be multiplied by A, which is ", outer, " x ",
-            inner);
+    require(sizes.size() >= 2 && sizes[sizes.size() - 2] == inner, "B is ", b, ", but it needs ",
+            inner, " rows to be multiplied by A, which is ", outer, " x ", inner);
     n = sizes.back();
     batches = std::accumulate(sizes.begin(), sizes.end() - 2, std::int64_t{1}, std::multiplies{});
     if (side_by_side) n *= std::exchange(batches, 1);
@@ -366,8 +366,8 @@ struct Samples {
     const auto of_x = x.sizes(), of_y = y.sizes();
     require(of_x.size() == 2 && of_y.size() == 2 && of_x[0] == op->rows && of_y[0] == op->cols &&
                 of_x[1] == of_y[1],
-            "X is ", x, " and Y is ", y, ", but A, which is ", op->rows, " x ",
-            op->cols, ", needs X with ", op->rows, " and Y with ", op->cols,
+            "X is ", x, " and Y is ", y, ", but A, which is ", op->rows, " x ", op->cols,
+            ", needs X with ", op->rows, " and Y with ", op->cols,
             " rows, and as many columns in each");
     depth = of_x[1];
   }

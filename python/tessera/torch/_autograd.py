@@ -6,13 +6,20 @@ from __future__ import annotations
 import torch
 
 from . import _library as _library  # loads the operators
+from . import _native
 from ._patterns import Pattern
 
-# Without derivatives: calls of these are cheaper, since torch asks no Python code about autograd. The
-# function below an OpOverload saves one more call, where this torch has it.
-_raw_spmm, _raw_sddmm, raw_multiply = (
-    getattr(operator.default, "_op", operator.default)
-    for operator in (torch.ops.tessera._spmm, torch.ops.tessera._sddmm, torch.ops.tessera._multiply)
+
+
+def _function_of(operator):
+    """The function below an OpOverload, which saves a call, where this torch has it."""
+    return getattr(operator.default, "_op", operator.default)
+
+
+# Without derivatives: calls of these are cheaper, since torch asks no Python code about autograd.
+_raw_spmm, _raw_sddmm, raw_multiply = map(
+    _function_of,
+    (torch.ops.tessera._spmm, torch.ops.tessera._sddmm, torch.ops.tessera._multiply),
 )
 # A's values have to be set for the product: nobody knows which ones the plan has.
 ALWAYS_SET = 0
@@ -120,7 +127,14 @@ def _applied(function):
     return applied
 
 
-multiply_with_gradient = _applied(_Multiply)
+if _native.HAS_GRADIENTS:
+    _raw_multiply_with_gradient = _function_of(torch.ops.tessera._multiply_with_gradient)
+
+    def multiply_with_gradient(b, pattern: Pattern, transposed: bool):
+        """A B or A^T B with the values that the pattern holds, and the derivative for b, which wants one."""
+        return _raw_multiply_with_gradient(b, pattern.sides[transposed])
+else:
+    multiply_with_gradient = _applied(_Multiply)
 
 
 class _Sddmm(torch.autograd.Function):

@@ -80,13 +80,14 @@ class _Registry:
         plan = self.find(number).plans.get((bool(transposed), n, type_number))
         return None if plan is None else plan.address
 
-    def tessera_torch_delete(self, number) -> None:
+    def tessera_torch_delete(self, number) -> int:
         operator = self._operators.pop(number, None)
         if operator is None or not operator.plans:
-            return
+            return 1
         torch.cuda.synchronize(operator.device)
         for plan in operator.plans.values():
             tessera.library.tessera_spmm_plan_destroy(plan.address)
+        return 1
 
 
 registry = _Registry()

@@ -48,7 +48,9 @@ class SparseOperator(nn.Module):
             they are the same for every operator and in every process; False: by timing. None: as
             `torch.are_deterministic_algorithms_enabled()` says.
         expected_products: About how often one A is multiplied; up to 20, nothing is timed: a formula
-            chooses the kernel.
+            chooses the kernel. With more, an order of A's rows is found on the GPU where a formula
+            expects it to save more than it takes, and kept where its products are the faster ones; B
+            and C keep their order. None: often, and no order is looked for.
         reorder: A reordering of A's rows that suits the kernels, such as "rcm" (`tessera list
             reorderings`), for a float32 B. B and C keep their order.
         kernel: One kernel or several to choose from, by the names of `tessera list kernels`; in
