@@ -291,7 +291,9 @@ def main() -> None:
     parser.add_argument(
         "--expected-products", type=int, help="of tessera's operators; from 21 on A may be ordered"
     )
-    parser.add_argument("--operations", nargs="+", default=OPERATIONS, choices=OPERATIONS + OF_GRAPHS)
+    parser.add_argument(
+        "--operations", nargs="+", default=OPERATIONS, choices=OPERATIONS + OF_GRAPHS
+    )
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=Path("out/torch_spmm.csv"), help="the table")
     given = parser.parse_args()

@@ -4,6 +4,10 @@ in FP64 and against the dense product in the smaller types."""
 import gc
 import time
 
+from torch.autograd import forward_ad
+
+from tessera.torch._native import HAS_GRADIENTS
+from tessera.torch._patterns import pattern_of
 from torch_support import (
     UNIT,
     SparseOperator,
@@ -18,10 +22,6 @@ from torch_support import (
     spmm,
     torch,
 )
-
-from tessera.torch._native import HAS_GRADIENTS
-from tessera.torch._patterns import pattern_of
-from torch.autograd import forward_ad
 
 F64 = torch.float64
 

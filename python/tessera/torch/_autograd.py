@@ -10,7 +10,6 @@ from . import _native
 from ._patterns import Pattern
 
 
-
 def _function_of(operator):
     """The function below an OpOverload, which saves a call, where this torch has it."""
     return getattr(operator.default, "_op", operator.default)
