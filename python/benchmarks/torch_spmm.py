@@ -14,7 +14,7 @@ import math
 import sys
 import warnings
 from collections import defaultdict
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import torch
@@ -30,14 +30,20 @@ OPERATIONS = ["forward", "forward_backward", "forward_backward_one_thread", "for
 # After a capture that fails, the memory of a process may stay in use: these are asked for by name.
 OF_GRAPHS = ["forward_graph", "forward_backward_graph"]
 BASELINE = "torch_csr"
+PEERS = [BASELINE, "pyg"]
 DERIVATIVE = "C++" if has_compiled_derivative() else "Python"
+
+
+@lru_cache(maxsize=1)
+def matrix_of(name: str) -> tessera.Matrix:
+    return tessera.Matrix(name)
 
 
 class Case:
     """One matrix with B of one width and type on the device, and the product in FP64."""
 
     def __init__(self, name: str, n: int, dtype: torch.dtype, device: str):
-        matrix = tessera.Matrix(name)
+        matrix = matrix_of(name)
         self.name, self.n, self.dtype, self.device = name, n, dtype, device
         self.rows, self.cols = matrix.shape
         self.offsets = torch.tensor(matrix.row_offsets).to(device)
@@ -165,14 +171,15 @@ def pyg_calls(case: Case):
     return calls
 
 
-def implementations(case: Case, precisions: list[str | None], expected: int | None):
+def implementations(case: Case, precisions: list[str | None], given: argparse.Namespace):
     """Calls by operation, by implementation; those that fail at once are told and left out."""
+    expected = given.expected_products
     makers = {}
     for precision in precisions:
         name = f"tessera_{precision}" if precision else "tessera"
         makers[name] = lambda name=name, p=precision: {name: tessera_calls(case, p, expected)}
-    makers["torch_csr"] = lambda: {"torch_csr": torch_csr_calls(case)}
-    makers["pyg"] = lambda: pyg_calls(case)
+    peers = {"torch_csr": lambda: {"torch_csr": torch_csr_calls(case)}, "pyg": lambda: pyg_calls(case)}  # fmt: skip
+    makers.update((peer, peers[peer]) for peer in given.peers)
     found = {}
     for name, make in makers.items():
         try:
@@ -190,12 +197,11 @@ def error_of(operation: str, result, case: Case) -> float | None:
     return ((result.double() - exact).norm() / exact.norm()).item()
 
 
-def measure(
-    case: Case, operations: list[str], precisions: list[str | None], expected: int | None
-) -> list[dict]:
+def measure(case: Case, precisions: list[str | None], given: argparse.Namespace) -> list[dict]:
     rows = []
-    for name, calls in implementations(case, precisions, expected).items():
-        for operation in operations:
+    for name, calls in implementations(case, precisions, given).items():
+        ours = name.startswith("tessera")
+        for operation in given.operations:
             call = calls.get(operation.removesuffix(ONE_THREAD).removesuffix(GRAPH))
             if call is None:
                 continue
@@ -208,8 +214,8 @@ def measure(
                 "dtype": str(case.dtype).removeprefix("torch."),
                 "operation": operation,
                 "implementation": name,
-                "expected_products": expected or "" if name.startswith("tessera") else "",
-                "derivative": DERIVATIVE if name.startswith("tessera") else "",
+                "expected_products": given.expected_products or "" if ours else "",
+                "derivative": DERIVATIVE if ours else "",
                 "time_us": "",
                 "host_us": "",
                 "relative_error": "",
@@ -294,11 +300,12 @@ def main() -> None:
     parser.add_argument(
         "--operations", nargs="+", default=OPERATIONS, choices=OPERATIONS + OF_GRAPHS
     )
+    parser.add_argument("--peers", nargs="*", default=PEERS, choices=PEERS, help="beside tessera")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=Path("out/torch_spmm.csv"), help="the table")
     given = parser.parse_args()
     warnings.filterwarnings("ignore", message="Sparse")
-    rows = []
+    rows, where = [], environment(given.device)
     for matrix in given.matrices:
         for dtype_name in given.dtypes:
             dtype = getattr(torch, dtype_name)
@@ -308,8 +315,8 @@ def main() -> None:
             for n in given.n:
                 print(f"{matrix}, N = {n}, {dtype_name}", file=sys.stderr)
                 case = Case(matrix, n, dtype, given.device)
-                rows += measure(case, given.operations, precisions, given.expected_products)
-    write_csv(given.out, rows, environment(given.device))
+                rows += measure(case, precisions, given)
+        write_csv(given.out, rows, where)  # a run that is cut short keeps what it has measured
     print_speedups(rows)
     print(f"{given.out}: {len(rows)} times", file=sys.stderr)
 

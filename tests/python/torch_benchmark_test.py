@@ -42,6 +42,11 @@ def test_times_of_products_stand_beside_those_of_torch(tmp_path):
     assert "over torch CSR" in text
 
 
+def test_peers_are_left_out_where_none_is_asked_for(tmp_path):
+    rows, _ = run("torch_spmm.py", tmp_path, "--n", "8", "--operations", "forward", "--peers")
+    assert {row["implementation"] for row in rows} == {"tessera"}
+
+
 def test_what_cannot_be_captured_in_a_graph_has_a_problem_and_no_time(tmp_path):
     rows, _ = run("torch_spmm.py", tmp_path, "--n", "8", "--operations", "forward_graph")
     assert rows and all(row["problem"] and not row["time_us"] for row in rows)  # on a CPU
