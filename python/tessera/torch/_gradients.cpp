@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/library.h>
+#include <torch/version.h>
 
 #include <cstdint>
 #include <cstdlib>
@@ -93,13 +94,22 @@ struct MultiplyBackward final : torch::autograd::Node {
   }
 };
 
+/// A node, which counts its owners itself from torch 2.13 on.
+auto new_node(std::int64_t side, std::int64_t rows_of_b) {
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 13)
+  return c10::make_intrusive<MultiplyBackward>(side, rows_of_b);
+#else
+  return std::shared_ptr<MultiplyBackward>(new MultiplyBackward(side, rows_of_b),
+                                           torch::autograd::deleteNode);
+#endif
+}
+
 at::Tensor multiply_with_gradient(const at::Tensor& b, std::int64_t side) {
   if (!b.requires_grad() || !at::GradMode::is_enabled()) return multiply(b, side);
   TORCH_CHECK_NOT_IMPLEMENTED(!b._fw_grad(0).defined(),
                               "tessera.torch: products have no derivative in forward mode");
   at::Tensor c = multiply(b, side);
-  const std::shared_ptr<MultiplyBackward> node(new MultiplyBackward(side, b.size(-2)),
-                                               torch::autograd::deleteNode);
+  const auto node = new_node(side, b.size(-2));
   node->set_next_edges(torch::autograd::collect_next_edges(b));
   torch::autograd::set_history(c, node);
   return c;
