@@ -14,6 +14,7 @@ import math
 import sys
 import warnings
 from collections import defaultdict
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import torch
@@ -21,6 +22,7 @@ from measured import environment, host_us, time_us, write_csv
 
 import tessera
 from tessera.torch import SparseOperator
+from tessera.torch.build import has_compiled_derivative
 
 SMALL = ["poisson2d(nx=64, ny=64)", "rmat(scale=11, edge_factor=8)", "uniform(rows=2000, cols=3000, density=0.005)"]  # fmt: skip
 ONE_THREAD, GRAPH = "_one_thread", "_graph"
@@ -28,13 +30,20 @@ OPERATIONS = ["forward", "forward_backward", "forward_backward_one_thread", "for
 # After a capture that fails, the memory of a process may stay in use: these are asked for by name.
 OF_GRAPHS = ["forward_graph", "forward_backward_graph"]
 BASELINE = "torch_csr"
+PEERS = [BASELINE, "pyg"]
+DERIVATIVE = "C++" if has_compiled_derivative() else "Python"
+
+
+@lru_cache(maxsize=1)
+def matrix_of(name: str) -> tessera.Matrix:
+    return tessera.Matrix(name)
 
 
 class Case:
     """One matrix with B of one width and type on the device, and the product in FP64."""
 
     def __init__(self, name: str, n: int, dtype: torch.dtype, device: str):
-        matrix = tessera.Matrix(name)
+        matrix = matrix_of(name)
         self.name, self.n, self.dtype, self.device = name, n, dtype, device
         self.rows, self.cols = matrix.shape
         self.offsets = torch.tensor(matrix.row_offsets).to(device)
@@ -50,9 +59,18 @@ class Case:
         self.b = drawn(torch.randn, self.cols, n).to(dtype)
         self.x = drawn(torch.randn, self.rows, n).to(dtype)
         self.arrays = (self.offsets, self.columns, self.values)
-        exact = SparseOperator(self.arrays, shape=(self.rows, self.cols))
-        self.exact = exact(self.b.double())
-        self.exact_samples = exact.sddmm(self.x.double(), self.b.double())
+
+    @cached_property
+    def _exact(self) -> SparseOperator:
+        return SparseOperator(self.arrays, shape=(self.rows, self.cols))
+
+    @cached_property
+    def exact(self) -> torch.Tensor:
+        return self._exact(self.b.double())
+
+    @cached_property
+    def exact_samples(self) -> torch.Tensor:
+        return self._exact.sddmm(self.x.double(), self.b.double())
 
     def csr(self, dtype=None) -> torch.Tensor:
         values = self.values.to(dtype or self.dtype)
@@ -92,8 +110,9 @@ def replayed(call):
     return graph.replay
 
 
-def tessera_calls(case: Case, precision: str | None):
-    operator = SparseOperator(case.arrays, shape=(case.rows, case.cols), precision=precision)
+def tessera_calls(case: Case, precision: str | None, expected: int | None):
+    shape = case.rows, case.cols
+    operator = SparseOperator(case.arrays, shape=shape, precision=precision, expected_products=expected)  # fmt: skip
     values = operator.values.clone().requires_grad_()
     return {
         "forward": lambda: operator @ case.b,
@@ -152,14 +171,15 @@ def pyg_calls(case: Case):
     return calls
 
 
-def implementations(case: Case, precisions: list[str | None]):
+def implementations(case: Case, precisions: list[str | None], given: argparse.Namespace):
     """Calls by operation, by implementation; those that fail at once are told and left out."""
+    expected = given.expected_products
     makers = {}
     for precision in precisions:
         name = f"tessera_{precision}" if precision else "tessera"
-        makers[name] = lambda name=name, p=precision: {name: tessera_calls(case, p)}
-    makers["torch_csr"] = lambda: {"torch_csr": torch_csr_calls(case)}
-    makers["pyg"] = lambda: pyg_calls(case)
+        makers[name] = lambda name=name, p=precision: {name: tessera_calls(case, p, expected)}
+    peers = {"torch_csr": lambda: {"torch_csr": torch_csr_calls(case)}, "pyg": lambda: pyg_calls(case)}  # fmt: skip
+    makers.update((peer, peers[peer]) for peer in given.peers)
     found = {}
     for name, make in makers.items():
         try:
@@ -177,10 +197,11 @@ def error_of(operation: str, result, case: Case) -> float | None:
     return ((result.double() - exact).norm() / exact.norm()).item()
 
 
-def measure(case: Case, operations: list[str], precisions: list[str | None]) -> list[dict]:
+def measure(case: Case, precisions: list[str | None], given: argparse.Namespace) -> list[dict]:
     rows = []
-    for name, calls in implementations(case, precisions).items():
-        for operation in operations:
+    for name, calls in implementations(case, precisions, given).items():
+        ours = name.startswith("tessera")
+        for operation in given.operations:
             call = calls.get(operation.removesuffix(ONE_THREAD).removesuffix(GRAPH))
             if call is None:
                 continue
@@ -193,6 +214,8 @@ def measure(case: Case, operations: list[str], precisions: list[str | None]) -> 
                 "dtype": str(case.dtype).removeprefix("torch."),
                 "operation": operation,
                 "implementation": name,
+                "expected_products": given.expected_products or "" if ours else "",
+                "derivative": DERIVATIVE if ours else "",
                 "time_us": "",
                 "host_us": "",
                 "relative_error": "",
@@ -271,12 +294,18 @@ def main() -> None:
         default=["tf32", "fastest", "fp32"],
         help="of tessera's FP32 products",
     )
-    parser.add_argument("--operations", nargs="+", default=OPERATIONS, choices=OPERATIONS + OF_GRAPHS)
+    parser.add_argument(
+        "--expected-products", type=int, help="of tessera's operators; from 21 on A may be ordered"
+    )
+    parser.add_argument(
+        "--operations", nargs="+", default=OPERATIONS, choices=OPERATIONS + OF_GRAPHS
+    )
+    parser.add_argument("--peers", nargs="*", default=PEERS, choices=PEERS, help="beside tessera")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=Path("out/torch_spmm.csv"), help="the table")
     given = parser.parse_args()
     warnings.filterwarnings("ignore", message="Sparse")
-    rows = []
+    rows, where = [], environment(given.device)
     for matrix in given.matrices:
         for dtype_name in given.dtypes:
             dtype = getattr(torch, dtype_name)
@@ -286,8 +315,8 @@ def main() -> None:
             for n in given.n:
                 print(f"{matrix}, N = {n}, {dtype_name}", file=sys.stderr)
                 case = Case(matrix, n, dtype, given.device)
-                rows += measure(case, given.operations, precisions)
-    write_csv(given.out, rows, environment(given.device))
+                rows += measure(case, precisions, given)
+        write_csv(given.out, rows, where)  # a run that is cut short keeps what it has measured
     print_speedups(rows)
     print(f"{given.out}: {len(rows)} times", file=sys.stderr)
 

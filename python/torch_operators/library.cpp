@@ -5,6 +5,7 @@
 // derivative; python/tessera/torch registers derivatives for the others.
 #include <array>
 #include <bit>
+#include <cstdlib>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -56,13 +57,18 @@ std::string shape_of(const Tensor& tensor) {
   return text.empty() ? "a scalar" : text;
 }
 
+/// Throws the parts as one message, tensors by their shapes, which are read for it alone.
 template <class... Parts>
 void require(bool condition, const Parts&... parts) {
-  if (condition) return;
+  if (condition) [[likely]]
+    return;
   std::string message = "tessera: ";
   const auto append = [&](const auto& part) {
-    if constexpr (std::is_integral_v<std::remove_cvref_t<decltype(part)>>)
+    using Part = std::remove_cvref_t<decltype(part)>;
+    if constexpr (std::is_integral_v<Part>)
       message += std::to_string(part);
+    else if constexpr (std::is_same_v<Part, Tensor>)
+      message += shape_of(part);
     else
       message += part;
   };
@@ -110,8 +116,8 @@ void check_values(const Tensor& values, const Operator& op, tessera_type type) {
   const bool wide = type == TESSERA_FP64;
   require(values.dtype() == (wide ? types().fp64 : types().fp32), "values have to be of ",
           wide ? "float64" : "float32", " for this B");
-  require(values.sizes().size() == 1 && values.sizes()[0] == op.nnz, "values are ",
-          shape_of(values), ", but A has ", op.nnz, " nonzeros");
+  require(values.sizes().size() == 1 && values.sizes()[0] == op.nnz, "values are ", values,
+          ", but A has ", op.nnz, " nonzeros");
 }
 
 /// Whether the matrices of a batch [..., K, N] lie side by side in memory, which then has the shape
@@ -165,9 +171,8 @@ struct Product {
         outer(transposed ? op->cols : op->rows) {
     if (!side_by_side) b = std::move(b).contiguous();
     const std::span<const std::int64_t> sizes = b.sizes();
-    require(sizes.size() >= 2 && sizes[sizes.size() - 2] == inner, "B is ", shape_of(b),
-            ", but it needs ", inner, " rows to be multiplied by A, which is ", outer, " x ",
-            inner);
+    require(sizes.size() >= 2 && sizes[sizes.size() - 2] == inner, "B is ", b, ", but it needs ",
+            inner, " rows to be multiplied by A, which is ", outer, " x ", inner);
     n = sizes.back();
     batches = std::accumulate(sizes.begin(), sizes.end() - 2, std::int64_t{1}, std::multiplies{});
     if (side_by_side) n *= std::exchange(batches, 1);
@@ -298,14 +303,14 @@ void spmm(StableIValue* stack, std::uint64_t, std::uint64_t) {
   stack[0] = result_of(product).release();
 }
 
-// _multiply(Tensor b, int number, bool transposed) -> Tensor
-// With the values that the operator holds: half of the arguments, each of which costs the host a
-// tenth of a microsecond.
+// _multiply(Tensor b, int side) -> Tensor
+// side: the operator's number for A, and its negative for A^T. With the values that the operator
+// holds: a third of the arguments, each of which costs the host a tenth of a microsecond.
 void multiply(StableIValue* stack, std::uint64_t, std::uint64_t) {
   Arguments given(stack);
   Tensor b = given.tensor();
-  const std::int64_t number = given.integer();
-  Product product(std::move(b), number, given.boolean(), Layout::kAsB);
+  const std::int64_t side = given.integer();
+  Product product(std::move(b), std::abs(side), side < 0, Layout::kAsB);
   stack[0] = result_of(product).release();
 }
 
@@ -335,7 +340,7 @@ void spmm_out(StableIValue* stack, std::uint64_t, std::uint64_t) {
           "out has to be contiguous and of the type of B");
   std::vector<std::int64_t> sizes(product.b.sizes().begin(), product.b.sizes().end());
   sizes[sizes.size() - 2] = product.outer;
-  require(std::ranges::equal(c.sizes(), sizes), "out is ", shape_of(c), ", but the product has ",
+  require(std::ranges::equal(c.sizes(), sizes), "out is ", c, ", but the product has ",
           product.outer, " rows and ", product.n, " columns");
   const double alpha = given.real();
   product.run(c, alpha, given.real());
@@ -361,8 +366,8 @@ struct Samples {
     const auto of_x = x.sizes(), of_y = y.sizes();
     require(of_x.size() == 2 && of_y.size() == 2 && of_x[0] == op->rows && of_y[0] == op->cols &&
                 of_x[1] == of_y[1],
-            "X is ", shape_of(x), " and Y is ", shape_of(y), ", but A, which is ", op->rows, " x ",
-            op->cols, ", needs X with ", op->rows, " and Y with ", op->cols,
+            "X is ", x, " and Y is ", y, ", but A, which is ", op->rows, " x ", op->cols,
+            ", needs X with ", op->rows, " and Y with ", op->cols,
             " rows, and as many columns in each");
     depth = of_x[1];
   }
@@ -492,7 +497,7 @@ const bool registered = [] {
         std::string("_") + kSddmm,
         std::string("_spmm_out(Tensor values, Tensor b, Tensor(a!) c, int number, bool transposed, "
                     "int stamp, float alpha, float beta) -> ()"),
-        std::string("_multiply(Tensor b, int number, bool transposed) -> Tensor"),
+        std::string("_multiply(Tensor b, int side) -> Tensor"),
         std::string("_hold_values(Tensor values, int number, int stamp) -> ()"),
         std::string("_new_operator(Tensor row_offsets, Tensor col_indices, int cols) -> int"),
         std::string("_set_transpose(Tensor row_offsets, Tensor col_indices, Tensor value_indices, "

@@ -191,13 +191,47 @@ __attribute__((visibility("default"))) const void* tessera_torch_plan(std::int64
   return nullptr;
 }
 
-/// Waits for the operator's products and frees its plans.
-__attribute__((visibility("default"))) void tessera_torch_delete(std::int64_t number) {
+/// Waits for the operator's products and frees its plans. Returns 0, and does nothing, while a
+/// gradient keeps the operator or a product of it is being enqueued.
+__attribute__((visibility("default"))) std::int32_t tessera_torch_delete(std::int64_t number) {
   std::shared_ptr<Operator> last;
   auto& all = tessera::torch_operators::registry();
   const std::lock_guard lock(all.mutex);
-  if (number >= 1 && number <= std::ssize(all.operators))
-    last = std::move(all.operators[number - 1]);
+  if (number < 1 || number > std::ssize(all.operators)) return 1;
+  std::shared_ptr<Operator>& found = all.operators[number - 1];
+  if (found.use_count() > 1) return 0;
+  last = std::move(found);
+  return 1;
+}
+
+// ---- called by _gradients.cpp -------------------------------------------------------------------
+
+/// Keeps an operator until tessera_torch_release(). `values` becomes a handle of those that it
+/// holds, which the caller deletes, and `stamp` their stamp. Null: there is no such operator, or it
+/// holds none.
+__attribute__((visibility("default"))) void* tessera_torch_keep(std::int64_t number, void** values,
+                                                                std::int64_t* stamp) try {
+  auto kept = std::make_unique<std::shared_ptr<Operator>>(tessera::torch_operators::find(number));
+  const std::lock_guard lock((*kept)->mutex);
+  if ((*kept)->values.get() == nullptr) return nullptr;
+  *values = reinterpret_cast<void*>((*kept)->values.share().release());
+  *stamp = (*kept)->stamp;
+  return kept.release();
+} catch (const std::exception&) {
+  return nullptr;
+}
+
+/// Whether the operator still holds values of that stamp.
+__attribute__((visibility("default"))) std::int32_t tessera_torch_holds(const void* kept,
+                                                                        std::int64_t stamp) {
+  const auto& op = *static_cast<const std::shared_ptr<Operator>*>(kept);
+  const std::lock_guard lock(op->mutex);
+  return op->stamp == stamp ? 1 : 0;
+}
+
+/// It never frees the operator's plans: tessera_torch_delete() does, which may wait for the GPU.
+__attribute__((visibility("default"))) void tessera_torch_release(void* kept) {
+  delete static_cast<std::shared_ptr<Operator>*>(kept);
 }
 
 }  // extern "C"

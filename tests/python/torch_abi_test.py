@@ -66,5 +66,36 @@ def test_the_operators_in_python_pass_the_same_tests(name):
     assert result.returncode == 0, result.stdout
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_each_derivative_passes_the_tests_of_gradients(tmp_path, compiled):
+    """That in Python, and that in C++ after it has been compiled for this torch."""
+    package = str(ROOT / "python")
+    environment = {**os.environ, "TESSERA_TORCH_BUILD": str(tmp_path), "PYTHONPATH": package}
+
+    def run(*arguments):
+        command = [sys.executable, "-B", *arguments]
+        result = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.stdout.split()
+
+    if compiled:
+        compile_with_headers("")  # or skips the test
+        (made,) = run("-m", "tessera.torch.build")
+        assert [str(path) for path in tmp_path.iterdir()] == [made]
+    has = run("-c", "from tessera.torch import build; print(build.has_compiled_derivative())")
+    assert has == [str(compiled)]
+    run(str(Path(__file__).with_name("torch_gradient_test.py")))
+
+
+def test_a_derivative_that_does_not_compile_says_what_the_compiler_said(tmp_path, monkeypatch):
+    from tessera.torch import build
+
+    monkeypatch.setenv("TESSERA_TORCH_BUILD", str(tmp_path))
+    monkeypatch.setenv("CXX", f"{sys.executable} -c 'import sys; sys.exit(\"no_such_thing\")'")
+    with pytest.raises(RuntimeError, match="no_such_thing"):
+        build.build()
+    assert list(tmp_path.iterdir()) == []
+
+
 if __name__ == "__main__":
     main(__file__)

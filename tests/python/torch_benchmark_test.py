@@ -28,7 +28,7 @@ def run(script, folder, *arguments):
 
 
 def test_times_of_products_stand_beside_those_of_torch(tmp_path):
-    rows, text = run("torch_spmm.py", tmp_path, "--n", "8", "16")
+    rows, text = run("torch_spmm.py", tmp_path, "--n", "8", "16", "--expected-products", "1000")
     timed = {
         (row["operation"], row["implementation"]) for row in rows if float(row["time_us"] or 0) > 0
     }
@@ -38,7 +38,13 @@ def test_times_of_products_stand_beside_those_of_torch(tmp_path):
     assert (("forward", "pyg_scatter") in timed) == HAS_PYG
     errors = [float(row["relative_error"]) for row in rows if row["relative_error"]]
     assert errors and max(errors) < 1e-6
+    assert {row["expected_products"] for row in rows} == {"1000", ""}
     assert "over torch CSR" in text
+
+
+def test_peers_are_left_out_where_none_is_asked_for(tmp_path):
+    rows, _ = run("torch_spmm.py", tmp_path, "--n", "8", "--operations", "forward", "--peers")
+    assert {row["implementation"] for row in rows} == {"tessera"}
 
 
 def test_what_cannot_be_captured_in_a_graph_has_a_problem_and_no_time(tmp_path):

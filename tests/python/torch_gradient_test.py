@@ -1,6 +1,13 @@
 """Gradients of tessera.torch: for B, for A's values and of sampled products, against finite differences
 in FP64 and against the dense product in the smaller types."""
 
+import gc
+import time
+
+from torch.autograd import forward_ad
+
+from tessera.torch._native import HAS_GRADIENTS
+from tessera.torch._patterns import pattern_of
 from torch_support import (
     UNIT,
     SparseOperator,
@@ -184,6 +191,57 @@ def test_an_operator_outlives_its_last_name_in_a_graph(device, dtype):
     c = SparseOperator(sparse(7, 5, dtype=dtype, device=device).to_sparse_csr())(b)
     c.sum().backward()
     assert torch.isfinite(b.grad).all()
+
+
+@on_each_device
+def test_an_operator_is_freed_after_the_last_gradient_that_needs_it(device):
+    b, weights = dense(5, 3, device=device).requires_grad_(), dense(7, 3, seed=2, device=device)
+    a = sparse(7, 5, device=device)
+    operator = SparseOperator(a.to_sparse_csr(), precision="fp32")
+    number, c = operator._number, operator(b)
+    del operator
+    gc.collect()
+    pattern_of(number)  # of which the gradient wants the transpose
+    c.backward(weights)
+    assert_product(b.grad, a.t(), weights)
+    del c
+    gc.collect()
+    for _ in range(100):  # the thread that ran the gradient may keep it for a moment
+        SparseOperator(a.to_sparse_csr())
+        try:
+            pattern_of(number)
+        except RuntimeError:
+            return
+        time.sleep(0.01)
+    raise AssertionError("the operator is still there")
+
+
+@on_each_device
+def test_transforms_of_functions_differentiate_or_say_why_not(device):
+    a, b = sparse(7, 5, device=device), dense(5, 3, device=device)
+    operator, kept = SparseOperator(a.to_sparse_csr(), precision="fp32"), []
+
+    def keeps_its_argument(x):
+        kept.append(x)
+        return (operator(x) * weights).sum()
+
+    weights = dense(7, 3, seed=2, device=device)
+    if HAS_GRADIENTS:
+        assert_product(torch.func.grad(keeps_its_argument)(b), a.t(), weights)
+    else:
+        with pytest.raises(RuntimeError, match="setup_context"):
+            torch.func.grad(keeps_its_argument)(b)
+    assert_product(operator(kept[0]), a, b)  # an argument that has outlived its transform
+    with forward_ad.dual_level(), pytest.raises(NotImplementedError):
+        operator(forward_ad.make_dual(b.clone().requires_grad_(), b))
+
+
+def test_a_torch_without_what_is_asked_of_it_differentiates_by_its_own_way(monkeypatch):
+    from tessera.torch import _autograd
+
+    assert _autograd._applied(_autograd._Multiply) != _autograd._Multiply.apply
+    monkeypatch.delattr(torch._C, "_are_functorch_transforms_active")
+    assert _autograd._applied(_autograd._Multiply) == _autograd._Multiply.apply
 
 
 @on_each_device

@@ -23,6 +23,7 @@ from torch_support import (
 )
 
 OPS, opcheck = torch.ops.tessera, torch.library.opcheck
+WORTH_REORDERING = "shuffle(of=elasticity3d(nx=14))"
 
 
 class Layer(torch.nn.Module):
@@ -62,12 +63,13 @@ def test_the_product_passes_opcheck(device, dtype, transposed):
 @pytest.mark.parametrize("transposed", [False, True])
 def test_the_product_with_the_values_that_an_operator_holds_passes_opcheck(device, transposed):
     operator = SparseOperator(sparse(20, 15, device=device).to_sparse_csr())
+    side = -operator._number if transposed else operator._number
     for shape in ((8,), (3, 8)):
         b = dense(*shape[:-1], 20 if transposed else 15, shape[-1], device=device)
-        opcheck(OPS._multiply.default, (b, operator._number, transposed))
-        opcheck(OPS._multiply.default, (b[None].movedim(-2, 0).contiguous().movedim(0, -2), operator._number, transposed))  # fmt: skip
+        opcheck(OPS._multiply.default, (b, side))
+        opcheck(OPS._multiply.default, (b[None].movedim(-2, 0).contiguous().movedim(0, -2), side))
     with pytest.raises(RuntimeError, match="holds no values"):
-        OPS._multiply.default(b.double(), operator._number, transposed)
+        OPS._multiply.default(b.double(), side)
 
 
 @on_each_device
@@ -394,6 +396,28 @@ def test_a_plan_is_described():
     operator = SparseOperator(sparse(300, 200, device="cuda").to_sparse_csr(), precision="tf32")
     plan = operator.plan(32)
     assert plan["kernel"].startswith("tessera_spmm") and plan["n"] == 32
+
+
+@needs_gpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_a_plan_for_many_products_may_order_a_and_multiplies_the_same(dtype):
+    matrix = tessera.Matrix(WORTH_REORDERING)
+    indices = [torch.tensor(array).long() for array in (matrix.row_offsets, matrix.col_indices)]
+    values = dense(indices[1].numel())
+    csr = torch.sparse_csr_tensor(*indices, values, matrix.shape).to("cuda")
+    a = csr.to_dense()
+    b = dense(matrix.shape[1], 128, dtype=dtype, device="cuda").requires_grad_()
+    weights = dense(matrix.shape[0], 128, seed=2, dtype=dtype, device="cuda")
+    for expected, states_it in ((None, False), (10**8, True)):
+        operator = SparseOperator(csr, precision="fastest", expected_products=expected)
+        for factor in (1, 3):
+            operator.set_values(values.to("cuda") * factor)
+            (gradient,) = torch.autograd.grad(operator(b), b, weights)
+            assert_product(operator(b.detach()), factor * a, b.detach(), "tf32")
+            assert_product(gradient, factor * a.t(), weights, "tf32")
+        for transposed in (False, True):
+            plan = operator.plan(128, dtype, transposed)
+            assert ("is not stated" in plan["order_reason"]) == (not states_it), plan
 
 
 @needs_gpu

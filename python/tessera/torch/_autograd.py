@@ -6,13 +6,19 @@ from __future__ import annotations
 import torch
 
 from . import _library as _library  # loads the operators
+from . import _native
 from ._patterns import Pattern
 
-# Without derivatives: calls of these are cheaper, since torch asks no Python code about autograd. The
-# function below an OpOverload saves one more call, where this torch has it.
-_raw_spmm, _raw_sddmm, _raw_multiply = (
-    getattr(operator.default, "_op", operator.default)
-    for operator in (torch.ops.tessera._spmm, torch.ops.tessera._sddmm, torch.ops.tessera._multiply)
+
+def _function_of(operator):
+    """The function below an OpOverload, which saves a call, where this torch has it."""
+    return getattr(operator.default, "_op", operator.default)
+
+
+# Without derivatives: calls of these are cheaper, since torch asks no Python code about autograd.
+_raw_spmm, _raw_sddmm, raw_multiply = map(
+    _function_of,
+    (torch.ops.tessera._spmm, torch.ops.tessera._sddmm, torch.ops.tessera._multiply),
 )
 # A's values have to be set for the product: nobody knows which ones the plan has.
 ALWAYS_SET = 0
@@ -32,13 +38,6 @@ def spmm(values, b, pattern: Pattern, transposed: bool, stamp: int):
     return _raw_spmm(
         values, b, pattern.number, pattern.shape[1 if transposed else 0], transposed, stamp
     )
-
-
-def multiply(b, pattern: Pattern, transposed: bool):
-    """The same with the values that the pattern holds, of which none is wanted a derivative."""
-    if b.requires_grad and torch.is_grad_enabled():
-        return _multiply_with_gradient(b, pattern, transposed)
-    return _raw_multiply(b, pattern.number, transposed)
 
 
 def sddmm(x, y, pattern: Pattern, wide: bool = False):
@@ -89,23 +88,52 @@ class _Multiply(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, b, pattern, transposed):
-        values = pattern.held
-        ctx.given = pattern, transposed, values, values._version
-        return _raw_multiply(b, pattern.number, transposed)
+        ctx.given = pattern, transposed, pattern.held
+        return raw_multiply(b, pattern.sides[transposed])
 
     @staticmethod
     def backward(ctx, gradient):
-        pattern, transposed, values, version = ctx.given
+        pattern, transposed, held = ctx.given
+        values, version = held
         if values._version != version:
             raise RuntimeError(
                 "tessera.torch: A's values have been changed in place since the product whose gradient is asked for"
             )
-        if pattern.held is values:
-            return multiply(gradient, pattern, not transposed), None, None
-        return spmm(values, gradient, pattern, not transposed, ALWAYS_SET), None, None
+        if pattern.held is not held:
+            return spmm(values, gradient, pattern, not transposed, ALWAYS_SET), None, None
+        if gradient.requires_grad and torch.is_grad_enabled():
+            return multiply_with_gradient(gradient, pattern, not transposed), None, None
+        return raw_multiply(gradient, pattern.sides[not transposed]), None, None
 
 
-_multiply_with_gradient = _Multiply.apply
+def _applied(function):
+    """What `function.apply` does for a first argument that alone is a tensor. Function.apply looks for
+    a setup_context and at every argument before; where this torch has what it asks, this asks less."""
+    try:
+        transforms, unwrap = (
+            torch._C._are_functorch_transforms_active,
+            torch._C._functorch.unwrap_if_dead,
+        )
+    except AttributeError:
+        return function.apply
+    apply = super(torch.autograd.Function, function).apply
+
+    def applied(tensor, *rest):
+        if transforms():
+            return function.apply(tensor, *rest)  # an error that says why
+        return apply(unwrap(tensor), *rest)
+
+    return applied
+
+
+if _native.HAS_GRADIENTS:
+    _raw_multiply_with_gradient = _function_of(torch.ops.tessera._multiply_with_gradient)
+
+    def multiply_with_gradient(b, pattern: Pattern, transposed: bool):
+        """A B or A^T B with the values that the pattern holds, and the derivative for b, which wants one."""
+        return _raw_multiply_with_gradient(b, pattern.sides[transposed])
+else:
+    multiply_with_gradient = _applied(_Multiply)
 
 
 class _Sddmm(torch.autograd.Function):

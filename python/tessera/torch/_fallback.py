@@ -24,7 +24,7 @@ sddmm(Tensor x, Tensor y, int number, int nnz, bool wide) -> Tensor
 _sddmm(Tensor x, Tensor y, int number, int nnz, bool wide) -> Tensor
 _spmm_out(Tensor values, Tensor b, Tensor(a!) c, int number, bool transposed, int stamp, \
 float alpha, float beta) -> ()
-_multiply(Tensor b, int number, bool transposed) -> Tensor
+_multiply(Tensor b, int side) -> Tensor
 _hold_values(Tensor values, int number, int stamp) -> ()
 _new_operator(Tensor row_offsets, Tensor col_indices, int cols) -> int
 _set_transpose(Tensor row_offsets, Tensor col_indices, Tensor value_indices, int number) -> ()
@@ -80,13 +80,14 @@ class _Registry:
         plan = self.find(number).plans.get((bool(transposed), n, type_number))
         return None if plan is None else plan.address
 
-    def tessera_torch_delete(self, number) -> None:
+    def tessera_torch_delete(self, number) -> int:
         operator = self._operators.pop(number, None)
         if operator is None or not operator.plans:
-            return
+            return 1
         torch.cuda.synchronize(operator.device)
         for plan in operator.plans.values():
             tessera.library.tessera_spmm_plan_destroy(plan.address)
+        return 1
 
 
 registry = _Registry()
@@ -160,7 +161,8 @@ def _like_b(product):
     return multiply
 
 
-def _multiply(b, number, transposed):
+def _multiply(b, side):
+    number, transposed = abs(side), side < 0
     operator = registry.find(number)
     _require(operator.held is not None, "A holds no values for this B")
     values, stamp = operator.held

@@ -76,6 +76,6 @@ torch.library.register_fake("tessera::_hold_values", lambda *_: None)
 
 
 @torch.library.register_fake("tessera::_multiply")
-def _fake_multiply(b, number, transposed):
-    rows = _patterns.pattern_of(number).shape[1 if transposed else 0]
-    return _fake_like_b(None, b, number, rows, transposed, 0)
+def _fake_multiply(b, side):
+    rows = _patterns.pattern_of(abs(side)).shape[1 if side < 0 else 0]
+    return _fake_like_b(None, b, abs(side), rows, side < 0, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import zlib
 from pathlib import Path
 
 import torch
@@ -45,8 +46,38 @@ def _load() -> ctypes.CDLL | None:
     library.tessera_torch_plan.argtypes = [number, flag, n, type_number]
     library.tessera_torch_plan.restype = plan
     library.tessera_torch_delete.argtypes = [number]
-    library.tessera_torch_delete.restype = None
+    library.tessera_torch_delete.restype = flag
     return library
 
 
 OPERATORS = _load()
+
+
+class _ForGradients(ctypes.Structure):
+    """The functions that _gradients.cpp calls."""
+
+    _fields_ = [(name, ctypes.c_void_p) for name in ("keep", "holds", "release")]
+
+
+def gradients_path() -> Path:
+    """Where _gradients.cpp lies once it is compiled, beside libtessera or in $TESSERA_TORCH_BUILD: a name
+    for each of its texts and each torch, since torch's C++ interface changes."""
+    text = Path(__file__).with_name("_gradients.cpp").read_bytes()
+    name = f"libtessera_gradients-{zlib.crc32(text):08x}-torch-{torch.__version__}.so"
+    return Path(os.environ.get("TESSERA_TORCH_BUILD") or Path(tessera.library._name).parent) / name
+
+
+def _load_gradients() -> bool:
+    """Whether the derivative for B is that in C++."""
+    if OPERATORS is None or not gradients_path().exists():
+        return False
+    torch.ops.load_library(str(gradients_path()))
+    functions = _ForGradients()
+    for name, _ in _ForGradients._fields_:
+        function = getattr(OPERATORS, "tessera_torch_" + name)
+        setattr(functions, name, ctypes.cast(function, ctypes.c_void_p))
+    ctypes.CDLL(str(gradients_path())).tessera_gradients_use(ctypes.byref(functions))
+    return True
+
+
+HAS_GRADIENTS = _load_gradients()

@@ -85,7 +85,9 @@ class Pattern:
         row_offsets: int64 [rows + 1]. col_indices: int32 [nnz], both on one device.
         shape: (rows, columns).
         number: what the operators take.
-        held: the values [nnz] of products that are given none, or None.
+        sides: what _multiply takes for A and for A^T.
+        held: the values [nnz] of products that are given none, and their version; None: there are
+            none. Another tuple for each state of them.
     """
 
     def __init__(self, row_offsets, col_indices, shape, options: Options):
@@ -96,15 +98,16 @@ class Pattern:
         self._zeros: dict[torch.dtype, torch.Tensor] = {}
         _delete_pending()
         self.number = torch.ops.tessera._new_operator(row_offsets, col_indices, shape[1])
+        self.sides = self.number, -self.number
         _patterns[self.number] = self
-        weakref.finalize(self, _delete, self.number).atexit = False
+        weakref.finalize(self, _delete, self.number, vars(self)).atexit = False
 
     def hold(self, values: torch.Tensor, stamp: int) -> None:
         """Keeps values, float32 and contiguous, for the products that are given none; the stamp names
         their present state."""
         with torch.no_grad():
             torch.ops.tessera._hold_values(values, self.number, stamp)
-        self.held = values
+        self.held = values, values._version
 
     @property
     def rows_of_nonzeros(self) -> torch.Tensor:
@@ -150,7 +153,8 @@ class Pattern:
 
 _patterns: weakref.WeakValueDictionary[int, Pattern] = weakref.WeakValueDictionary()
 registry = None  # libtessera_torch, or the same functions of _fallback.py; set by _library.py
-_pending: list[int] = []  # deleted while a graph was captured, when no memory may be freed
+# Deleted while a graph was captured, when no memory may be freed, or while a gradient still needed it.
+_pending: dict[int, Pattern] = {}
 
 
 def pattern_of(number: int) -> Pattern:
@@ -163,17 +167,23 @@ def pattern_of(number: int) -> Pattern:
     return found
 
 
-def _delete(number: int) -> None:
-    if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
-        _pending.append(number)
-    else:
-        registry.tessera_torch_delete(number)
+def _is_capturing() -> bool:
+    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+
+
+def _delete(number: int, state: dict) -> None:
+    """Frees what belongs to a pattern that is gone. `state`: its attributes."""
+    if _is_capturing() or not registry.tessera_torch_delete(number):
+        kept = object.__new__(Pattern)  # a gradient may still ask for a plan
+        vars(kept).update(state)
+        _patterns[number] = _pending[number] = kept
 
 
 def _delete_pending() -> None:
-    if _pending and not torch.cuda.is_current_stream_capturing():
-        while _pending:
-            registry.tessera_torch_delete(_pending.pop())
+    if _pending and not _is_capturing():
+        for number in list(_pending):
+            if registry.tessera_torch_delete(number):
+                del _pending[number]
 
 
 def _order(csr: tessera.Csr, name: str) -> torch.Tensor:
@@ -205,7 +215,7 @@ def _make_plan(pattern: Pattern, request: int, n: int, type_number: int) -> int:
         given.narrow_result = request == SAMPLES and type_number != tessera.FP32
     else:
         given.sets_values = 1
-        given.expected_products = 1 if options.by_rule else 0
+        given.expected_products = 1 if options.by_rule else options.expected_products or 0
         # Plans restore the order of C's rows in FP32 alone.
         if options.reorder is not None and type_number == tessera.FP32:
             order = _order(csr, options.reorder)

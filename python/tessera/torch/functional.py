@@ -42,7 +42,7 @@ def _operator_of(a: Any, shape, options: dict) -> tuple[SparseOperator, torch.Te
     if not isinstance(anchor, torch.Tensor):
         return SparseOperator(a, shape=shape, **options), None
     state = _state_of(a)
-    key = (shape, tuple(sorted(options.items())))
+    key = (shape, tuple(sorted(options.items())) if options else ())
     kept = anchor.__dict__.setdefault(_KEPT, {})
     found = kept.get(key)
     if found is not None and found.state != state:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ._autograd import ALWAYS_SET, multiply, sddmm, spmm
+from ._autograd import ALWAYS_SET, multiply_with_gradient, raw_multiply, sddmm, spmm
 from ._patterns import Pattern, make_options
 from ._structure import csr_of
 
@@ -18,6 +18,7 @@ _stamps = itertools.count(1)
 _FLOAT64 = torch.float64
 _NOT_READY = object(), 0, None  # in place of the values that products are ready for, their version and pattern
 _is_compiling = torch.compiler.is_compiling
+_is_grad_enabled = torch.is_grad_enabled
 _OF_THIS_PROCESS = {"_pattern", "_number", "_store", "_stamped", "_ready", "_set_version", "_stamp"}
 
 
@@ -47,7 +48,9 @@ class SparseOperator(nn.Module):
             they are the same for every operator and in every process; False: by timing. None: as
             `torch.are_deterministic_algorithms_enabled()` says.
         expected_products: About how often one A is multiplied; up to 20, nothing is timed: a formula
-            chooses the kernel.
+            chooses the kernel. With more, an order of A's rows is found on the GPU where a formula
+            expects it to save more than it takes, and kept where its products are the faster ones; B
+            and C keep their order. None: often, and no order is looked for.
         reorder: A reordering of A's rows that suits the kernels, such as "rcm" (`tessera list
             reorderings`), for a float32 B. B and C keep their order.
         kernel: One kernel or several to choose from, by the names of `tessera list kernels`; in
@@ -109,9 +112,6 @@ class SparseOperator(nn.Module):
         """
         return self._multiply(b, values, False)
 
-    def __matmul__(self, b: torch.Tensor) -> torch.Tensor:
-        return self._multiply(b, None, False)
-
     def multiply_transposed(
         self, b: torch.Tensor, values: torch.Tensor | None = None
     ) -> torch.Tensor:
@@ -161,7 +161,7 @@ class SparseOperator(nn.Module):
             return torch.ops.tessera.sddmm(x, y, self._number, self.nnz, False)
         return sddmm(x, y, self._pattern)
 
-    def _multiply(self, b, values, transposed):
+    def _multiply(self, b, values=None, transposed=False):
         if _is_compiling():
             return self._multiply_compiled(b, values, transposed)
         if _any_autocast():
@@ -174,9 +174,13 @@ class SparseOperator(nn.Module):
             if self._store["values"] is ready and ready._version == version:
                 if ready.requires_grad:
                     return spmm(ready, b, pattern, transposed, self._stamp)
-                return multiply(b, pattern, transposed)
+                if b.requires_grad and _is_grad_enabled():
+                    return multiply_with_gradient(b, pattern, transposed)
+                return raw_multiply(b, pattern.sides[transposed])
         values, stamp = self._values_for(b, values)
         return spmm(values, b, self._pattern, transposed, stamp)
+
+    __matmul__ = _multiply  # itself, since a call more takes as long as half of its checks
 
     def _multiply_compiled(self, b, values, transposed):
         if b.dim() == 1:
