@@ -247,30 +247,13 @@ GpuCondensed::GpuCondensed(const DeviceCsr& matrix, int height, int group_cols,
                "condensing");
 }
 
-TileCount::TileCount(const WindowView& windows, int width, cudaStream_t stream)
-    : offsets_(4 * (windows.windows + 1), stream), stream_(stream) {
+TileOffsets count_tiles(const WindowView& windows, int width, cudaStream_t stream) {
+  TileOffsets result{StreamBuffer(4 * (windows.windows + 1), stream), 0};
+  auto* const offsets = result.offsets.as<std::uint32_t>();
   const auto tiles = thrust::make_transform_iterator(
       thrust::counting_iterator<std::int64_t>(0), TilesOf{windows.active, windows.windows, width});
-  auto* const offsets = offsets_.as<std::uint32_t>();
-  is_bound_ = windows.windows + 1 <= kOneBlockSums;
-  if (is_bound_) {
-    request_running_sum(tiles, offsets, windows.windows + 1, stream);
-    // Every window has less than a tile besides those that its columns fill.
-    most_ = std::min(windows.matrix.nnz, windows.matrix.nnz / width + windows.windows);
-  } else {
-    running_sum(tiles, offsets, windows.windows + 1, stream);
-    most_ = read_back(offsets + windows.windows, stream);
-  }
-}
-
-std::int64_t TileCount::tiles() const {
-  return is_bound_ ? requested_sum<std::uint32_t>(stream_) : most_;
-}
-
-TileOffsets count_tiles(const WindowView& windows, int width, cudaStream_t stream) {
-  TileCount count(windows, width, stream);
-  const std::int64_t tiles = count.tiles();
-  return {count.take_offsets(), tiles};
+  result.tiles = read_running_sum(tiles, offsets, windows.windows + 1, stream);
+  return result;
 }
 
 std::int64_t most_active(const WindowView& windows, cudaStream_t stream) {

@@ -31,27 +31,6 @@ class GpuCondensed {
   WindowView view_;
 };
 
-/// The prefix sum of ceil(active columns / width) over the windows, begun in the order of the
-/// stream. A thread that counts again before tiles() is called gets other tiles.
-class TileCount {
- public:
-  TileCount(const WindowView& windows, int width, cudaStream_t stream);
-
-  const std::uint32_t* offsets() const { return offsets_.as<std::uint32_t>(); }
-  /// The number of tiles or, where the matrix is so small that to wait for it would take longer
-  /// than what follows, a bound.
-  std::int64_t most_tiles() const { return most_; }
-  /// The number of tiles. Waits for the stream.
-  std::int64_t tiles() const;
-  StreamBuffer take_offsets() { return std::move(offsets_); }
-
- private:
-  StreamBuffer offsets_;
-  std::int64_t most_;
-  bool is_bound_;
-  cudaStream_t stream_;
-};
-
 /// The first tile of each window: the prefix sum of ceil(active columns / width).
 struct TileOffsets {
   StreamBuffer offsets;  // std::uint32_t [windows + 1]

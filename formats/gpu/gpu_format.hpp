@@ -8,7 +8,6 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
-#include <initializer_list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -66,7 +65,7 @@ struct GpuPacked {
 
   /// Allocates the memory of the next arrays at once. For a small matrix, allocations take longer
   /// than the kernels that fill them.
-  void reserve(std::initializer_list<std::int64_t> bytes_of_arrays, cudaStream_t stream) {
+  void reserve(const std::vector<std::int64_t>& bytes_of_arrays, cudaStream_t stream) {
     std::int64_t sum = 0;
     for (const std::int64_t bytes : bytes_of_arrays) sum += room_of(bytes);
     reserved = StreamBuffer(sum, stream);

@@ -78,39 +78,19 @@ T read_back(const T* value, cudaStream_t stream) {
   return host.wait(stream);
 }
 
-/// Where a thread block that sums up alone leaves the last sum, for this thread of the host.
-template <class To>
-ReadBack<To>& last_sum() {
-  static thread_local ReadBack<To> host;
-  return host;
-}
-
-/// The same as running_sum, for a count of 1 to kOneBlockSums. The thread block writes the last sum
-/// to the host, too, which saves a copy: see requested_sum().
-template <class From, class To>
-void request_running_sum(From from, To* sums, std::int64_t count, cudaStream_t stream) {
-  To* const last =
-      const_cast<To*>(&*last_sum<To>());  // pinned memory has one address on both sides
-  sum_in_one_block<<<1, kSumThreads, 0, stream>>>(from, sums, count, last);
-  cuda_check(cudaGetLastError(), "summing up");
-}
-
-/// The last sum that this thread of the host has requested; waits for the stream.
-template <class To>
-To requested_sum(cudaStream_t stream) {
-  return last_sum<To>().wait(stream);
-}
-
 /// The same as running_sum, for a count that is not zero; returns the last sum, and waits for the
-/// stream.
+/// stream. A thread block that sums up alone writes it to the host, which saves a copy.
 template <class From, class To>
 To read_running_sum(From from, To* sums, std::int64_t count, cudaStream_t stream) {
   if (count > kOneBlockSums) {
     running_sum(from, sums, count, stream);
     return read_back(sums + count - 1, stream);
   }
-  request_running_sum(from, sums, count, stream);
-  return requested_sum<To>(stream);
+  static thread_local ReadBack<To> host;
+  To* const last = const_cast<To*>(&*host);  // pinned memory has one address on both sides
+  sum_in_one_block<<<1, kSumThreads, 0, stream>>>(from, sums, count, last);
+  cuda_check(cudaGetLastError(), "summing up");
+  return host.wait(stream);
 }
 
 }  // namespace tessera

@@ -244,6 +244,18 @@ def measured(operation: str, call, name: str, case: Case) -> dict:
         return {"problem": str(failure).splitlines()[0]}
 
 
+def measure_hosts_again(rows: list[dict], given: argparse.Namespace) -> None:
+    """The host times of tessera's forward products once more, from the first matrix on: the pace of a
+    shared host changes from second to second, and the table has the least."""
+    forward = [row for row in rows if row["operation"] == "forward" and row["host_us"] != ""]
+    for row in forward:
+        case = Case(row["matrix"], row["n"], getattr(torch, row["dtype"]), given.device)
+        precision = row["implementation"].removeprefix("tessera").removeprefix("_") or None
+        call = tessera_calls(case, precision, given.expected_products)["forward"]
+        call()
+        row["host_us"] = min(row["host_us"], round(host_us(call, row["time_us"]), 2))
+
+
 def geometric_mean(ratios: list[float]) -> float:
     return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
@@ -300,6 +312,9 @@ def main() -> None:
     parser.add_argument(
         "--operations", nargs="+", default=OPERATIONS, choices=OPERATIONS + OF_GRAPHS
     )
+    parser.add_argument(
+        "--host-passes", type=int, default=1, help="over all matrices, for the least host times"
+    )
     parser.add_argument("--peers", nargs="*", default=PEERS, choices=PEERS, help="beside tessera")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=Path("out/torch_spmm.csv"), help="the table")
@@ -317,6 +332,9 @@ def main() -> None:
                 case = Case(matrix, n, dtype, given.device)
                 rows += measure(case, precisions, given)
         write_csv(given.out, rows, where)  # a run that is cut short keeps what it has measured
+    for _ in range(given.host_passes - 1):
+        measure_hosts_again(rows, given)
+        write_csv(given.out, rows, where)
     print_speedups(rows)
     print(f"{given.out}: {len(rows)} times", file=sys.stderr)
 

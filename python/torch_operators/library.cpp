@@ -203,9 +203,12 @@ struct Product {
   /// as long as it does so the reference is valid.
   const Tensor& ready_values() {
     if (values.get() != nullptr) return values;
-    require(op->values.get() != nullptr && type != TESSERA_FP64, "A holds no values for this B");
+    require_values(op->values.get() != nullptr);
     stamp = op->stamp;
     return op->values;
+  }
+  void require_values(bool are_there) const {
+    require(are_there && type != TESSERA_FP64, "A holds no values for this B");
   }
 
   /// The pattern, and values that stay when the operator gets others.
@@ -259,6 +262,7 @@ struct Product {
   }
 
   void run_on_gpu(const Tensor& c, double alpha, double beta) {
+    if (values.get() == nullptr) require_values(true);
     require(type != TESSERA_FP64, "out cannot be of float64 on a GPU");
     const DeviceGuard guard(op->device_index);
     void* stream = current_stream(op->device_index);
