@@ -4,8 +4,8 @@
 //
 // The emptier the fetched rows of B are, the more an order fills them: rows with 1.0 to 6.5
 // nonzeros get 2.2 to 1.0 times as many. Where each matrix is left out of the fit in turn, the
-// factor is off by 18 % (root mean square). The time of an order is off by a factor of 1.5, and up
-// to 2.7 times as long as expected where few rows have most nonzeros.
+// factor is off by 18 % (root mean square). The time of an order is off by a factor of 1.3, and up
+// to 2.6 times as long as expected where few rows have most nonzeros.
 
 #include <algorithm>
 #include <cmath>
@@ -21,7 +21,7 @@ namespace {
 constexpr double kFilled = 1.676, kOfFilled = -0.1897;
 
 /// Microseconds in all, for a fetched row of B, and for a nonzero times the root of those of a row.
-constexpr double kOrder = 1851, kOrderFetched = 3.917e-3, kOrderNonzero = 9.047e-5;
+constexpr double kOrder = 1289, kOrderFetched = 3.562e-3, kOrderNonzero = 8.578e-5;
 
 /// Microseconds in all, for a nonzero, and for a fetched row of B.
 constexpr double kPacking = 48.8, kPackingNonzero = 3.54e-5, kPackingFetched = 2.35e-5;

@@ -26,17 +26,17 @@ namespace {
 struct TileFactors {
   double start, fetched, written, uncached, rows, blocks, longest;
 };
-constexpr TileFactors kTilesFp32{2.098, 0.1063, 0.1633, 0.09165, 0.0095, 0.08185, 0.09308};
+constexpr TileFactors kTilesFp32{1.684, 0.1063, 0.1687, 0.08686, 0.009331, 0.08082, 0.1017};
 constexpr TileFactors kTiles16Bits{2.955, 0.06395, 0.3243, 0.008792, 0.008185, 0.1791, 0.1169};
 
 struct RowFactors {
   double start, loaded, fetched, written, uncached, rows, nonzeros;
 };
-constexpr RowFactors kRowsFp32{3.147, 0.05795, 0.1048, 0.2146, 0.08142, 2.221e-09, 0.001531};
+constexpr RowFactors kRowsFp32{2.391, 0.05734, 0.1054, 0.2722, 0.03957, 1.813e-09, 0.002149};
 constexpr RowFactors kRows16Bits{4.324, 0.04268, 0.08716, 0.4364, 0.05231, 0.016, 0.008465};
 
 /// The same where units are rows: what they cost besides bytes was not told apart.
-constexpr RowFactors kDirectFp32{0.8219, 0.01433, 0.1082, 0.3548, 0.01285, 0, 0};
+constexpr RowFactors kDirectFp32{0.5094, 0.03224, 0.1071, 0.3678, 0.001775, 0, 0};
 constexpr RowFactors kDirect16Bits{4.999, 0.08047, 0.1317, 0.3561, 4.207e-07, 0, 0};
 
 /// Megabytes of A, B and C that the L2 of an H200 keeps from one product to the next.
