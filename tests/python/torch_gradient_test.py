@@ -4,10 +4,6 @@ in FP64 and against the dense product in the smaller types."""
 import gc
 import time
 
-from torch.autograd import forward_ad
-
-from tessera.torch._native import HAS_GRADIENTS
-from tessera.torch._patterns import pattern_of
 from torch_support import (
     UNIT,
     SparseOperator,
@@ -20,6 +16,7 @@ from torch_support import (
     sparse,
     spgemm,
     spmm,
+    tessera,
     torch,
 )
 
@@ -201,7 +198,7 @@ def test_an_operator_is_freed_after_the_last_gradient_that_needs_it(device):
     number, c = operator._number, operator(b)
     del operator
     gc.collect()
-    pattern_of(number)  # of which the gradient wants the transpose
+    tessera.torch._patterns.pattern_of(number)  # of which the gradient wants the transpose
     c.backward(weights)
     assert_product(b.grad, a.t(), weights)
     del c
@@ -209,7 +206,7 @@ def test_an_operator_is_freed_after_the_last_gradient_that_needs_it(device):
     for _ in range(100):  # the thread that ran the gradient may keep it for a moment
         SparseOperator(a.to_sparse_csr())
         try:
-            pattern_of(number)
+            tessera.torch._patterns.pattern_of(number)
         except RuntimeError:
             return
         time.sleep(0.01)
@@ -226,12 +223,13 @@ def test_transforms_of_functions_differentiate_or_say_why_not(device):
         return (operator(x) * weights).sum()
 
     weights = dense(7, 3, seed=2, device=device)
-    if HAS_GRADIENTS:
+    if tessera.torch._native.HAS_GRADIENTS:
         assert_product(torch.func.grad(keeps_its_argument)(b), a.t(), weights)
     else:
         with pytest.raises(RuntimeError, match="setup_context"):
             torch.func.grad(keeps_its_argument)(b)
     assert_product(operator(kept[0]), a, b)  # an argument that has outlived its transform
+    forward_ad = torch.autograd.forward_ad
     with forward_ad.dual_level(), pytest.raises(NotImplementedError):
         operator(forward_ad.make_dual(b.clone().requires_grad_(), b))
 

@@ -95,14 +95,18 @@ TEST_CASE("no candidate is worth as much with less in common than the least for 
       for (const std::uint32_t common : {1u, 2u, 5u, 39u, 1000u, 1048575u, 1048576u, 2999999u}) {
         const std::uint64_t a = columns[own], b = columns[other];
         const std::uint64_t counted = std::min({std::uint64_t{common}, a, b});
-        const std::uint32_t worth = judge.worth(other, common);
+        const std::uint32_t worth = judge.worth(common, columns[other]);
         CHECK(worth == 4096 * counted / (a + b - counted));
+        CHECK(judge.is_worth(common, columns[other], worth));
+        CHECK_FALSE(judge.is_worth(common, columns[other], worth + 1));
         CHECK(judge.least_common(worth) <= common);
         if (worth > 0 && other == own && counted == a) CHECK(judge.least_common(worth) == a);
       }
   }
   const matched::Judge plain{nullptr, 3};
-  CHECK(plain.worth(5, 17) == 17);
+  CHECK(plain.worth(17, 5) == 17);
+  CHECK(plain.is_worth(17, 5, 17));
+  CHECK_FALSE(plain.is_worth(17, 5, 18));
   CHECK(plain.least_common(17) == 17);
   CHECK(plain.least_common(0) == 1);
 }
