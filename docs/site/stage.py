@@ -23,7 +23,7 @@ CONTENTS = {
     "How to": ["docs/how-to/*"],
     "Reference": ["docs/glossary", "docs/papers", "experiments/config_reference"],
     "Interfaces in C++": [],
-    "Results": ["experiments/CLAIMS", "experiments/claims/README", "experiments/results/**/README"],
+    "Results": ["experiments/CLAIMS", "experiments/claims/README", "experiments/results/**/*"],
     "Contributing": ["CONTRIBUTING", "experiments/adding", "SECURITY", "CHANGELOG"],
 }  # fmt: skip
 
