@@ -36,7 +36,7 @@ class Portion {
   /// than the others. Not above 0 where that is not known yet.
   double saved_by_split_s() const;
 
-  /// False when that is not above 0, and will not be: of a portion that is told soon, true.
+  /// False where that is known not to be above 0; true where it is, or is not known yet.
   bool may_be_split() const;
 
   /// Takes that half away.
