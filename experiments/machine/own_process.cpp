@@ -68,7 +68,8 @@ OwnProcess::~OwnProcess() {
 int OwnProcess::end() {
   close(fd_);
   int status = 0;
-  waitpid(child_, &status, 0);
+  while (waitpid(child_, &status, 0) < 0 && errno == EINTR) {
+  }
   child_ = -1;
   return status;
 }

@@ -10,7 +10,8 @@ const PlanEntry* Portion::take() {
   return entry;
 }
 
-void Portion::done(Clock::time_point now, double attempt_s) {
+void Portion::done(std::size_t place, Clock::time_point now, double attempt_s) {
+  if (place < first_place_) return;
   (++done_ == 1 ? first_s_ : others_s_) += attempt_s;
   if (done_ == 1) first_ = now;
   last_ = now;

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <deque>
+#include <utility>
 
 #include "experiments/config/plan.hpp"
 
@@ -14,7 +16,10 @@ class Portion {
   using Clock = std::chrono::steady_clock;
 
   Portion() = default;
-  explicit Portion(std::deque<const PlanEntry*> entries) : left_(std::move(entries)) {}
+  /// The worker knows the first of these points, of all that it is given, by the number
+  /// `first_place`.
+  explicit Portion(std::deque<const PlanEntry*> entries, std::size_t first_place = 0)
+      : left_(std::move(entries)), first_place_(first_place) {}
 
   bool empty() const { return left_.empty(); }
   const std::deque<const PlanEntry*>& left() const { return left_; }
@@ -22,15 +27,16 @@ class Portion {
   /// The next point; there is one.
   const PlanEntry* take();
 
-  /// A point was done, which took `attempt_s` without waiting for other workers.
-  void done(Clock::time_point now, double attempt_s);
+  /// The worker has done the point of that number, which took `attempt_s` without waiting for other
+  /// workers. One before these points, which may end after they were given, says nothing of them.
+  void done(std::size_t place, Clock::time_point now, double attempt_s);
 
   /// The time that it would save to take the second half of what is left away: its points take as
   /// long as those before, and first the matrix is read, for as long as the first point took more
   /// than the others. Not above 0 where that is not known yet.
   double saved_by_split_s() const;
 
-  /// False when that is not above 0, and will not be: of a portion that is told soon, true.
+  /// False where that is known not to be above 0; true where it is, or is not known yet.
   bool may_be_split() const;
 
   /// Takes that half away.
@@ -38,6 +44,7 @@ class Portion {
 
  private:
   std::deque<const PlanEntry*> left_ = {};
+  std::size_t first_place_ = 0;
   Clock::time_point first_ = {}, last_ = {};  // first and last point done
   double first_s_ = 0, others_s_ = 0;         // attempts
   int done_ = 0;

@@ -191,8 +191,7 @@ void PointRunner::State::open_device(const Point& point) {
   opened = true;
   opening = std::jthread([this, name = point.backend] {
     const auto own = find_backend(name).backend;  // the point's may be gone before
-    const SharedTurn::Held alone(*opening_turn);
-    const SharedTurn::Joined joined(*gpu_turn);
+    const SharedTurn::Held opens(*opening_turn), uses_gpu(*gpu_turn);
     own->open_device();
   });
 }

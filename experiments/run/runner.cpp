@@ -328,7 +328,9 @@ class Run {
   /// that another worker would end later alone. None where there is none of them.
   std::vector<const PlanEntry*> more_for(const Worker& worker) {
     Portion& own = portion_of_[&worker];
-    if (own.empty()) own = Portion(waiting_.empty() ? take_half() : take_next());
+    if (own.empty())
+      own =
+          Portion(waiting_.empty() ? take_half() : take_next(), worker.assignment().entries.size());
     return own.empty() ? std::vector<const PlanEntry*>() : std::vector{own.take()};
   }
 
@@ -395,13 +397,13 @@ class Run {
                         event.share > 0 ? fmt::format(", {:.0f} %", 100 * event.share) : ""));
         break;
       case WorkerEvent::Kind::kAlreadyDone:
-        portion_of_[&worker].done(Clock::now(), 0);
+        portion_of_[&worker].done(event.place, Clock::now(), 0);
         finish(entry, "");
         break;
       case WorkerEvent::Kind::kAsks:
         break;  // noted above
       case WorkerEvent::Kind::kRecord:
-        portion_of_[&worker].done(Clock::now(), event.record->attempt_s.value_or(0));
+        portion_of_[&worker].done(event.place, Clock::now(), event.record->attempt_s.value_or(0));
         store(entry, std::move(*event.record));
         break;
     }

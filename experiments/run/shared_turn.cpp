@@ -14,7 +14,7 @@
 namespace tessera {
 namespace {
 
-/// F_WRLCK: alone; F_RDLCK: with others that have this one; F_UNLCK.
+/// Waits for a change of the lock: to F_WRLCK or F_UNLCK.
 void lock(int file, short kind) {
   struct flock request {};
   request.l_type = kind;
@@ -38,9 +38,5 @@ SharedTurn::Held::Held(SharedTurn& turn) : turn_(turn) {
 }
 
 SharedTurn::Held::~Held() { lock(turn_.file_, F_UNLCK); }
-
-SharedTurn::Joined::Joined(SharedTurn& turn) : turn_(turn) { lock(turn_.file_, F_RDLCK); }
-
-SharedTurn::Joined::~Joined() { lock(turn_.file_, F_UNLCK); }
 
 }  // namespace tessera

@@ -1,7 +1,7 @@
 // A turn that processes take one after the other, such as that of measuring on a GPU.
 //
-// Made before they are forked. The turn of a process that dies is free again. A process has it, or
-// has joined, once: its threads share what it has.
+// Made before they are forked. The turn of a process that dies is free again. A process has it
+// once: its threads share it.
 #pragma once
 
 namespace tessera {
@@ -13,7 +13,7 @@ class SharedTurn {
   SharedTurn(const SharedTurn&) = delete;
   SharedTurn& operator=(const SharedTurn&) = delete;
 
-  /// Waits until no other process has the turn or has joined, and has it as long as this lives.
+  /// Waits until no other process has the turn, and has it as long as this lives.
   class Held {
    public:
     explicit Held(SharedTurn& turn);
@@ -26,19 +26,6 @@ class SharedTurn {
    private:
     SharedTurn& turn_;
     double waited_s_ = 0;
-  };
-
-  /// Waits until no other process has the turn, and keeps it from all as long as this lives.
-  /// Several processes can have joined.
-  class Joined {
-   public:
-    explicit Joined(SharedTurn& turn);
-    ~Joined();
-    Joined(const Joined&) = delete;
-    Joined& operator=(const Joined&) = delete;
-
-   private:
-    SharedTurn& turn_;
   };
 
  private:

@@ -59,7 +59,7 @@ class Worker {
 
   /// The events that have arrived; empty, with closing() true, when no more will.
   std::vector<WorkerEvent> read_events();
-  /// True while the process is on its way out, which takes long with a context on a GPU.
+  /// True while the process ends, which takes long with a context on a GPU.
   bool closing() const { return closing_ && !ended_; }
   /// Makes ended() true when a process that was closing is gone; does not wait for it.
   void look_for_end();

@@ -152,6 +152,7 @@ def long_call(name: str, *arguments: Any) -> None:
         return
     flag = c_int32(0)
     outcome: list[BaseException | None] = []
+    ended = threading.Event()  # a join() that Ctrl-C interrupts takes the thread for ended (Python 3.11)
 
     def work() -> None:
         library.tessera_set_stop(ctypes.byref(flag))
@@ -162,14 +163,14 @@ def long_call(name: str, *arguments: Any) -> None:
             outcome.append(error)
         finally:
             library.tessera_set_stop(None)
+            ended.set()
 
-    thread = threading.Thread(target=work, name=name, daemon=True)
-    thread.start()
+    threading.Thread(target=work, name=name, daemon=True).start()
     try:
-        thread.join()
+        ended.wait()
     except KeyboardInterrupt:
         flag.value = 1
-        thread.join()  # a second Ctrl-C leaves the thread to itself
+        ended.wait()  # a second Ctrl-C leaves the thread to itself
         raise
     if outcome[0] is not None:
         raise outcome[0]

@@ -106,7 +106,10 @@ TEST_CASE("every device builder gives the bytes of its host half for awkward sha
                                             {203, 157, 0.07},
                                             {130, 70000, 0.01},
                                             {20, 600000, 0.003},
-                                            {4000, 4000, 0.002}})
+                                            {4000, 4000, 0.002},
+                                            // The most windows of few, and one more (mosaic.cu).
+                                            {16384, 90, 0.01},
+                                            {16385, 90, 0.01}})
     check_bytes(random_sparse(rows, cols, density, 5), device_variants());
 }
 

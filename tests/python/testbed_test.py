@@ -93,6 +93,7 @@ def test_ctrl_c_ends_a_long_call(call):
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert "KeyboardInterrupt" in err and "ended" not in out
+    assert process.returncode == -signal.SIGINT  # it has not died of freeing what the call reads
     assert time.monotonic() - start < 20
 
 

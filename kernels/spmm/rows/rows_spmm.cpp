@@ -170,9 +170,8 @@ std::vector<ParamSpec> params() {
        {"auto", "shared", "direct"}},
       {"turns",
        std::int64_t{0},
-       "rows in FP32 that lanes take one after another, where all of them load its nonzeros and C "
-       "has "
-       "more than 32 columns: 1, 2 or 4; 0: by the matrix and the width of C",
+       "rows in FP32 that a unit takes one after another, where its lanes load all nonzeros of a "
+       "row and C has more than 32 columns: 1, 2 or 4; 0: by the matrix and the width of C",
        {},
        0,
        4},

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <csignal>
 #include <numeric>
 #include <set>
@@ -110,52 +109,6 @@ TEST_CASE("one process at a time has a turn, and that of a killed process is fre
 
   CHECK(together == 0);
   CHECK(turns == (kProcesses - 1) * kTurns + kTurns / 2 + 1);
-  munmap(memory, sizeof(std::atomic<int>[3]));
-}
-
-TEST_CASE("processes that have joined are there together, and nobody has the turn meanwhile") {
-  constexpr int kProcesses = 4, kTurns = 200;
-  void* memory = mmap(nullptr, sizeof(std::atomic<int>[3]), PROT_READ | PROT_WRITE,
-                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  REQUIRE(memory != MAP_FAILED);
-  auto* counts = new (memory) std::atomic<int>[3] {};
-  std::atomic<int>&joined = counts[0], &held = counts[1], &wrong = counts[2];
-  SharedTurn turn;
-  std::vector<pid_t> children;
-  for (int process = 0; process < kProcesses; ++process) {
-    const pid_t child = fork();
-    if (child == 0) {
-      {
-        const SharedTurn::Joined together(turn);
-        ++joined;
-        // Until all are there, which they never are if they join one after the other.
-        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-        while (joined < kProcesses && std::chrono::steady_clock::now() < end) sched_yield();
-        if (joined < kProcesses) ++wrong;
-      }
-      for (int i = 0; i < kTurns; ++i) {
-        if ((i + process) % 2 == 0) {
-          const SharedTurn::Held alone(turn);
-          if (++held > 1 || joined > kProcesses) ++wrong;
-          sched_yield();
-          --held;
-        } else {
-          const SharedTurn::Joined together(turn);
-          ++joined;
-          if (held > 0) ++wrong;
-          sched_yield();
-          --joined;
-        }
-      }
-      _exit(0);
-    }
-    children.push_back(child);
-  }
-  for (const pid_t child : children) waitpid(child, nullptr, 0);
-
-  CHECK(wrong == 0);
-  CHECK(joined == kProcesses);
-  CHECK(held == 0);
   munmap(memory, sizeof(std::atomic<int>[3]));
 }
 

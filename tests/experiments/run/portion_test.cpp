@@ -12,16 +12,18 @@ namespace {
 using std::chrono::milliseconds;
 
 /// Twelve points, of which some were done, one every 100 ms. They work for 60 ms of it, the first
-/// one 300 ms more, after it has waited for others.
+/// one 300 ms more, after it has waited for others. Two points of another matrix were given before,
+/// the last of which ends when these have been given.
 struct Begun {
   explicit Begun(int done) {
     std::deque<const PlanEntry*> all;
     for (const PlanEntry& entry : entries) all.push_back(&entry);
     const Portion::Clock::time_point start{};
-    portion = Portion(all);
+    portion = Portion(all, 2);
+    portion.done(1, start + milliseconds(100), 0.06);
     for (int i = 0; i < done; ++i) {
       taken.push_back(portion.take());
-      portion.done(start + milliseconds(900 + 100 * i), i == 0 ? 0.36 : 0.06);
+      portion.done(2 + i, start + milliseconds(900 + 100 * i), i == 0 ? 0.36 : 0.06);
     }
   }
 
