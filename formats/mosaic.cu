@@ -14,6 +14,8 @@ constexpr int kWords = 2;  // of 64 bits, of a tile's bitmap
 /// Of a matrix of so few row windows, each sums up the tiles of those before it itself: a launch
 /// that does it, its memory and the wait for its result would take longer.
 constexpr std::int64_t kFewWindows = 1024;
+/// Of more nonzeros the bound of tiles, for which there is room then, would take too much memory.
+constexpr std::int64_t kFewNonzeros = std::int64_t{1} << 20;
 
 template <bool kFew>
 struct FillWindow {
@@ -68,7 +70,8 @@ class GpuMosaic final : public GpuFormat {
     limits.require_offset(Mosaic::kFormat, "nonzeros", matrix.nnz);
     const GpuCondensed condensed(matrix, Mosaic::kWindowRows, 1, stream);
     const WindowView& windows = condensed.view();
-    if (windows.windows > 0 && windows.windows <= kFewWindows) return build_few(windows, stream);
+    if (windows.windows > 0 && windows.windows <= kFewWindows && matrix.nnz <= kFewNonzeros)
+      return build_few(windows, stream);
     TileOffsets counted = count_tiles(windows, kTileCols, stream);
     const std::int64_t tiles = counted.tiles;
     auto* const window_offset = counted.offsets.as<std::uint32_t>();

@@ -231,7 +231,9 @@ class RowsMultiplication final : public GpuMultiplication {
                    .narrowing = {},
                    .early = {}} {
     if (!plan.has_offsets()) {
-      col_indices_ = DeviceArray<std::int32_t>(a.col_indices);
+      // One more: a unit asks for the first column of its next row, which may have none.
+      col_indices_ = DeviceArray<std::int32_t>(a.col_indices.size() + 1);
+      col_indices_.upload(a.col_indices);
       arguments_.col_indices = col_indices_.data();
     }
     if (!plan.units.empty() || launches.most_direct < 0)

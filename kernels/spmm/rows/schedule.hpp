@@ -309,12 +309,12 @@ constexpr bool is_direct(std::int64_t rows, std::int64_t nnz, std::int64_t longe
 
 /// Rows that a unit of FP32 takes one after another, where units are rows.
 ///
-/// To look up where a row begins and then its columns takes as long as two of its rows of B, and
-/// rows of few nonzeros have no more. A unit that takes several looks ahead. On an H200 (ab5ca04,
-/// beside d39a19b) recon-mc2depi (4 nonzeros a row) takes 0.96 and 0.95 of the time at N = 128 and
-/// 512, DD (5) 0.98 and 0.96, delaunay_n15 (6) 0.96 at N = 512, luxembourg_osm (2) 1.00 and 1.01;
-/// at N = 32 DD took 1.15. In a program of this loop alone wave (13.6) took 1.0 to 1.2. The last
-/// thread blocks take as much longer: there have to be enough of them, but where rows are wide.
+/// A row's begin is looked up before its columns, and these before its rows of B; a unit that takes
+/// several rows looks ahead. On an H200 (ab5ca04, beside d39a19b) recon-mc2depi (4 nonzeros a row)
+/// takes 0.96 and 0.95 of the time at N = 128 and 512, DD (5) 0.98 and 0.96, delaunay_n15 (6) 0.96
+/// at N = 512, luxembourg_osm (2) 1.00 and 1.01; at N = 32 DD took 1.15. In a program of this loop
+/// alone wave (13.6) took 1.0 to 1.2. The last thread blocks take as much longer: there have to be
+/// enough of them, but where rows are wide.
 constexpr int turns_of(std::int64_t rows, std::int64_t nnz, const Schedule& of_rows) {
   constexpr std::int64_t kFewNonzeros = 6;
   if (of_rows.has_halves() || of_rows.wide == 1 || nnz > kFewNonzeros * rows) return 1;
@@ -358,9 +358,9 @@ constexpr Schedule make_schedule(std::int64_t rows, std::int64_t nnz, std::int64
     const std::int64_t columns =
         std::min(n, choice.columns != 0 ? choice.columns : choice.gathered);
     Schedule of_rows = direct_schedule(columns, access_cols);
-    of_rows.turns = of_rows.wide == 1   ? 1
-                    : choice.turns != 0 ? choice.turns
-                                        : turns_of(rows, nnz, of_rows);
+    of_rows.turns = of_rows.wide == 1 || n % access_cols != 0 ? 1
+                    : choice.turns != 0                       ? choice.turns
+                                                              : turns_of(rows, nnz, of_rows);
     of_rows.threads =
         of_rows.turns > 1 ? turning_threads(of_rows.wide) : threads_of_rows(rows, nnz, of_rows);
     return of_rows;

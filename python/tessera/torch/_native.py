@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import warnings
 import zlib
 from pathlib import Path
 
@@ -71,7 +72,13 @@ def _load_gradients() -> bool:
     """Whether the derivative for B is that in C++."""
     if OPERATORS is None or not gradients_path().exists():
         return False
-    torch.ops.load_library(str(gradients_path()))
+    try:
+        torch.ops.load_library(str(gradients_path()))
+    except OSError as error:  # built for another PyTorch of this version; a new build mends it
+        warnings.warn(
+            f"gradients are computed in Python, since {error}", RuntimeWarning, stacklevel=2
+        )
+        return False
     functions = _ForGradients()
     for name, _ in _ForGradients._fields_:
         function = getattr(OPERATORS, "tessera_torch_" + name)

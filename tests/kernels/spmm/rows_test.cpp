@@ -394,6 +394,7 @@ TEST_CASE("units of rows_spmm take several rows where those are short and many")
   CHECK(turns(264 * 64 - 64, 4, 512) == 2);
   CHECK(turns(500'000, 4, 128, {}, 8) == 1);  // 16 bits
   CHECK(turns(500'000, 4, 32) == 1);          // few columns
+  CHECK(turns(500'000, 4, 130) == 1);         // rows of B that are not aligned
   CHECK(turns(500'000, 4, 128, {.turns = 1}) == 1);
   CHECK(turns(500, 4, 128, {.nonzeros = rows_spmm::Nonzeros::kDirect, .turns = 2}) == 2);
 }
