@@ -47,7 +47,7 @@ class Orders:
         for r in table(results / "reorder/order_times.csv"):
             if r["time"] == "whole search":
                 found[r["matrix"]]["order_us"] = float(r["us"])
-        for r in table(results / "spmm/own_packing.csv"):
+        for r in table(results / "spmm/own_packing_few_launches.csv"):
             if r["case"] == "mosaic":
                 found[r["matrix"]]["packing_us"] = float(r["pack_gpu_us"])
             if r["case"] == "CSR":  # 8 bytes a nonzero and a row

@@ -154,7 +154,9 @@ std::pair<Config, Plan> choose(const ConfigRequest& request, const Opened& opene
   for (const Without& choice : choices) {
     Plan other = make_plan(load_config(request.name, request.sets, choice));
     const auto found = rank(other, recorded);
-    if (best_rank && found <= *best_rank) continue;
+    // Where none of its points is recorded, as with another backend than those of the config, it
+    // says nothing that it has fewer points than what this machine would run.
+    if (best_rank && (found.first == 0 || found <= *best_rank)) continue;
     best = choice;
     best_rank = found;
     plan = std::move(other);

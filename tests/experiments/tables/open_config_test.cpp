@@ -2,6 +2,7 @@
 #include "experiments/tables/open_config.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <filesystem>
 #include <fstream>
@@ -12,15 +13,23 @@
 namespace tessera {
 namespace {
 
-/// A config of absent matrices, with stand-ins, and a folder of records.
+/// A config of matrices that are absent, or in files, with a stand-in, and a folder of records.
 class Planted {
  public:
-  Planted() {
+  explicit Planted(bool has_files = false) {
     std::filesystem::create_directories(folder_ / "sets");
     std::filesystem::create_directories(folder_ / "out");
+    std::string matrices = "\"absent_a\", \"absent_b\"";
+    if (has_files) {
+      for (const char* name : {"a.mtx", "b.mtx"})
+        write_text(folder_ / name,
+                   "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1.5\n");
+      matrices = fmt::format(R"("{}", "{}")", folder_ / "a.mtx", folder_ / "b.mtx");
+    }
     write_text(folder_ / "sets/far.toml",
-               "schema = 1\n[set]\nname = \"far\"\nmatrix = [\"absent_a\", \"absent_b\"]\n"
-               "stand_in = [\"rmat(scale=4)\"]\n");
+               fmt::format("schema = 1\n[set]\nname = \"far\"\nmatrix = [{}]\n"
+                           "stand_in = [\"rmat(scale=4)\"]\n",
+                           matrices));
     write_text(folder_ / "c.toml",
                "schema = 1\n[experiment]\nid = \"c\"\nbackends = [\"simulate\", \"gpu\"]\n"
                "[grid]\nmatrix = \"@far\"\nkernel = \"csr_spmm\"\n"
@@ -76,6 +85,13 @@ TEST_CASE("records of stand-ins are shown where they are most, and never beside 
 
   planted.record({}, {"gpu"});
   CHECK(planted.opened() == "absent_a gpu");
+}
+
+TEST_CASE("records of another backend than the config's are those of its files of matrices") {
+  const Planted planted(true);
+  planted.record({}, {"model"});
+
+  CHECK(planted.opened().find("a.mtx ") != std::string::npos);
 }
 
 TEST_CASE("a config is changed for what this machine lacks, unless it is to be as written") {
