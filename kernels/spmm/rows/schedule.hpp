@@ -113,7 +113,7 @@ struct Schedule {
   constexpr int units_per_warp() const { return 32 / lanes; }
   /// The units, or rows, that a thread block takes.
   constexpr int taken_by_block() const { return units_per_block() * turns; }
-  /// The thread blocks of a chunk for so many of them.
+  /// The thread blocks that a chunk of columns has for `units` units, or rows.
   constexpr std::int64_t blocks_of(std::int64_t units) const {
     return (units + taken_by_block() - 1) / taken_by_block();
   }

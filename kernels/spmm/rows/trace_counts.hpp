@@ -44,7 +44,7 @@ struct WideCounts {
 /// The same of a warp whose units are rows.
 struct DirectCounts {
   static constexpr int kUnit = 42, kStep = 6, kRest = 9, kEnd = 6;
-  // Of units that take several rows: of each but the first, and to look up the next one.
+  // A unit that takes several rows needs these for each row but the first, and to look one up.
   static constexpr int kTurn = 40, kLookAhead = 20;
 
   /// Of a nonzero: its address and its products.
