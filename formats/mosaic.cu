@@ -1,5 +1,8 @@
 // The device half of Mosaic: atomic ORs build the bitmaps; the rank of a bit is its value's index.
 
+#include <algorithm>
+#include <vector>
+
 #include "formats/base/read_back.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/gpu/bitmap_cells.cuh"
@@ -50,16 +53,19 @@ struct FillWindow {
 
   template <int kThreads>
   __device__ std::int64_t first_tile(const Window<kThreads>& window) const {
-    if constexpr (!kFew) return window_offset[window.index];
-    const std::int64_t first =
-        window.sum(window.index, [&](std::int64_t before) { return tiles_of(window.all, before); });
-    if (threadIdx.x == 0) {
-      window_offset[window.index] = static_cast<std::uint32_t>(first);
-      if (window.index + 1 == window.all.windows)
-        *tiles_on_host = window_offset[window.index + 1] =
-            static_cast<std::uint32_t>(first) + tiles_of(window.all, window.index);
+    if constexpr (!kFew) {
+      return window_offset[window.index];
+    } else {
+      const std::int64_t first = window.sum(
+          window.index, [&](std::int64_t before) { return tiles_of(window.all, before); });
+      if (threadIdx.x == 0) {
+        window_offset[window.index] = static_cast<std::uint32_t>(first);
+        if (window.index + 1 == window.all.windows)
+          *tiles_on_host = window_offset[window.index + 1] =
+              static_cast<std::uint32_t>(first) + tiles_of(window.all, window.index);
+      }
+      return first;
     }
-    return first;
   }
 };
 

@@ -136,7 +136,7 @@ struct Judge {
   TESSERA_HOST_DEVICE std::uint32_t columns_of(std::int32_t cluster) const {
     return columns == nullptr ? 0 : columns[cluster];
   }
-  /// What a cluster of so many columns is worth.
+  /// The worth of a cluster that has `others` columns, `common` of them with the own cluster.
   TESSERA_HOST_DEVICE std::uint32_t worth(std::uint32_t common, std::uint32_t others) const {
     if (columns == nullptr) return common;
     common = limited(common, others);

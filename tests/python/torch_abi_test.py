@@ -87,6 +87,30 @@ def test_each_derivative_passes_the_tests_of_gradients(tmp_path, compiled):
     run(str(Path(__file__).with_name("torch_gradient_test.py")))
 
 
+def test_a_library_of_another_torch_leaves_the_derivative_in_python(tmp_path):
+    """It has this torch's name, but cannot be loaded."""
+    package = str(ROOT / "python")
+    environment = {**os.environ, "TESSERA_TORCH_BUILD": str(tmp_path), "PYTHONPATH": package}
+    script = (
+        "from tessera.torch import _native\n"
+        "print(_native.OPERATORS is not None, _native.HAS_GRADIENTS, _native.gradients_path())"
+    )
+
+    def run():
+        command = [sys.executable, "-B", "-c", script]
+        result = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert result.returncode == 0, result.stderr
+        return result
+
+    in_library, _, path = run().stdout.split()
+    if in_library == "False":
+        pytest.skip("the operators are those in Python")
+    Path(path).write_bytes(b"not a library")
+    result = run()
+    assert result.stdout.split()[1] == "False"
+    assert "gradients are computed in Python, since" in result.stderr
+
+
 def test_a_derivative_that_does_not_compile_says_what_the_compiler_said(tmp_path, monkeypatch):
     from tessera.torch import build
 
