@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "formats/base/read_back.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/gpu/bitmap_cells.cuh"
+#include "formats/gpu/few_windows.cuh"
 #include "formats/mosaic.hpp"
 
 namespace tessera {
@@ -14,25 +14,16 @@ namespace {
 constexpr int kTileCols = Mosaic::kTileCols;
 constexpr int kWords = 2;  // of 64 bits, of a tile's bitmap
 
-/// Of a matrix of so few row windows, each sums up the tiles of those before it itself: a launch
-/// that does it, its memory and the wait for its result would take longer.
-constexpr std::int64_t kFewWindows = 1024;
-/// Of more nonzeros the bound of tiles, for which there is room then, would take too much memory.
-constexpr std::int64_t kFewNonzeros = std::int64_t{1} << 20;
-
-template <bool kFew>
+/// Fills the arrays behind the windows' first tiles.
 struct FillWindow {
-  std::uint32_t* window_offset;  // of few windows written, else read
-  std::uint32_t* tiles_on_host;  // of few windows
   std::uint32_t* tile_offset;
   std::int32_t* tile_cols;
   Bitmap* bitmaps;  // [tiles * kWords]
   float* values;
 
-  template <int kThreads>
-  __device__ void operator()(const Window<kThreads>& window) const {
-    const std::int64_t first = first_tile(window);
-    const std::int64_t tiles = tiles_of(window.all, window.index);
+  template <class AnyWindow>
+  __device__ void operator()(const AnyWindow& window, std::int64_t first,
+                             std::int64_t tiles) const {
     window.write_padded_columns(tile_cols + first * kTileCols, tiles * kTileCols);
     if (window.index + 1 == window.all.windows && threadIdx.x == 0)
       tile_offset[first + tiles] = static_cast<std::uint32_t>(window.all.matrix.nnz);
@@ -45,27 +36,37 @@ struct FillWindow {
           values[slot] = window.all.matrix.values[k];
         });
   }
+};
 
- private:
-  __device__ static std::uint32_t tiles_of(const WindowView& all, std::int64_t window) {
-    return (static_cast<std::uint32_t>(all.active[window]) + kTileCols - 1) / kTileCols;
-  }
+/// The same where the first tiles are known.
+struct FillAtOffset {
+  const std::uint32_t* window_offset;
+  FillWindow fill;
 
   template <int kThreads>
-  __device__ std::int64_t first_tile(const Window<kThreads>& window) const {
-    if constexpr (!kFew) {
-      return window_offset[window.index];
-    } else {
-      const std::int64_t first = window.sum(
-          window.index, [&](std::int64_t before) { return tiles_of(window.all, before); });
-      if (threadIdx.x == 0) {
-        window_offset[window.index] = static_cast<std::uint32_t>(first);
-        if (window.index + 1 == window.all.windows)
-          *tiles_on_host = window_offset[window.index + 1] =
-              static_cast<std::uint32_t>(first) + tiles_of(window.all, window.index);
-      }
-      return first;
+  __device__ void operator()(const Window<kThreads>& window) const {
+    const std::int64_t tiles =
+        (static_cast<std::uint32_t>(window.active()) + kTileCols - 1) / kTileCols;
+    fill(window, window_offset[window.index], tiles);
+  }
+};
+
+/// The same where they are found in this launch, which writes them, and their number to the host.
+struct FillAndTell {
+  std::uint32_t* window_offset;
+  std::uint32_t* tiles_on_host;
+  FillWindow fill;
+
+  template <class AnyWindow>
+  __device__ void operator()(const AnyWindow& window, std::int64_t first,
+                             std::int64_t tiles) const {
+    if (threadIdx.x == 0) {
+      window_offset[window.index] = static_cast<std::uint32_t>(first);
+      if (window.index + 1 == window.all.windows)
+        *tiles_on_host = window_offset[window.index + 1] =
+            static_cast<std::uint32_t>(first + tiles);
     }
+    fill(window, first, tiles);
   }
 };
 
@@ -74,41 +75,33 @@ class GpuMosaic final : public GpuFormat {
   GpuPacked build(const DeviceCsr& matrix, const PackLimits& limits,
                   cudaStream_t stream) const override {
     limits.require_offset(Mosaic::kFormat, "nonzeros", matrix.nnz);
+    const WindowView few{
+        .matrix = matrix,
+        .height = Mosaic::kWindowRows,
+        .windows = (std::int64_t{matrix.rows} + Mosaic::kWindowRows - 1) / Mosaic::kWindowRows};
+    if (are_few_windows(few)) return build_few(few, stream);
     const GpuCondensed condensed(matrix, Mosaic::kWindowRows, 1, stream);
     const WindowView& windows = condensed.view();
-    if (windows.windows > 0 && windows.windows <= kFewWindows && matrix.nnz <= kFewNonzeros)
-      return build_few(windows, stream);
     TileOffsets counted = count_tiles(windows, kTileCols, stream);
     const std::int64_t tiles = counted.tiles;
     auto* const window_offset = counted.offsets.as<std::uint32_t>();
     GpuPacked packed;
     packed.add("window_offset", std::move(counted.offsets));
     packed.reserve(bytes_of(tiles, matrix.nnz), stream);
-    const Arrays arrays(packed, tiles, matrix.nnz, stream);
-    if (windows.windows == 0) close_offsets(arrays.tile_offset, 0, stream);
-    for_each_window(windows, arrays.fill<false>(window_offset, nullptr), stream);
+    const FillWindow fill = add_arrays(packed, tiles, matrix.nnz, stream);
+    if (windows.windows == 0) close_offsets(fill.tile_offset, 0, stream);
+    for_each_window(windows, FillAtOffset{window_offset, fill}, stream);
     return packed;
   }
 
  private:
-  /// The arrays behind the windows' first tiles.
-  struct Arrays {
-    std::uint32_t* tile_offset;
-    std::int32_t* cols;
-    Bitmap* bitmaps;
-    float* values;
-
-    Arrays(GpuPacked& packed, std::int64_t tiles, std::int64_t nnz, cudaStream_t stream)
-        : tile_offset(packed.add<std::uint32_t>("tile_offset", tiles + 1, stream)),
-          cols(packed.add<std::int32_t>("tile_cols", tiles * kTileCols, stream)),
-          bitmaps(packed.add<Bitmap>("bitmaps", tiles * kWords, stream)),
-          values(packed.add<float>("values", nnz, stream)) {}
-
-    template <bool kFew>
-    FillWindow<kFew> fill(std::uint32_t* window_offset, std::uint32_t* tiles_on_host) const {
-      return {window_offset, tiles_on_host, tile_offset, cols, bitmaps, values};
-    }
-  };
+  static FillWindow add_arrays(GpuPacked& packed, std::int64_t tiles, std::int64_t nnz,
+                               cudaStream_t stream) {
+    return {packed.add<std::uint32_t>("tile_offset", tiles + 1, stream),
+            packed.add<std::int32_t>("tile_cols", tiles * kTileCols, stream),
+            packed.add<Bitmap>("bitmaps", tiles * kWords, stream),
+            packed.add<float>("values", nnz, stream)};
+  }
   static std::vector<std::int64_t> bytes_of(std::int64_t tiles, std::int64_t nnz) {
     return {4 * (tiles + 1), 4 * tiles * kTileCols, std::int64_t{sizeof(Bitmap)} * tiles * kWords,
             4 * nnz};
@@ -126,11 +119,10 @@ class GpuMosaic final : public GpuFormat {
     packed.reserve(bytes, stream);
     auto* const window_offset =
         packed.add<std::uint32_t>("window_offset", windows.windows + 1, stream);
-    const Arrays arrays(packed, most, nnz, stream);
+    const FillWindow fill = add_arrays(packed, most, nnz, stream);
     // Pinned memory has one address on both sides.
-    for_each_window(windows,
-                    arrays.fill<true>(window_offset, const_cast<std::uint32_t*>(&*tiles_on_host)),
-                    stream);
+    auto* const on_host = const_cast<std::uint32_t*>(&*tiles_on_host);
+    for_each_few_windows(windows, kTileCols, FillAndTell{window_offset, on_host, fill}, stream);
     const std::int64_t tiles = tiles_on_host.wait(stream);
     packed.shorten<std::uint32_t>("tile_offset", tiles + 1);
     packed.shorten<std::int32_t>("tile_cols", tiles * kTileCols);

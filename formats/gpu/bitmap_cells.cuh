@@ -17,8 +17,8 @@ struct BitmapCell {
 /// them. cell_of(row, place, nonzero) returns a BitmapCell; offsets[tile] becomes the index of the
 /// tile's first value; write(slot, bit, nonzero) is called for every nonzero. All pointers are
 /// those of the window's first tile.
-template <int kWords, int kThreads, class CellOf, class Write>
-__device__ void place_by_bitmap(const Window<kThreads>& window, std::int64_t tiles, Bitmap* bitmaps,
+template <int kWords, class AnyWindow, class CellOf, class Write>
+__device__ void place_by_bitmap(const AnyWindow& window, std::int64_t tiles, Bitmap* bitmaps,
                                 std::uint32_t* offsets, CellOf cell_of, Write write) {
   window.for_each(tiles * kWords, [&](std::int64_t i) { bitmaps[i] = 0; });
   __syncthreads();

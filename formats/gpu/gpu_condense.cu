@@ -1,67 +1,17 @@
 // Condensing on the device: bitmaps of columns in shared memory, ranked by counting bits.
 //
-// Slab::count assigns a group of 1024 columns to a thread, so the steps of a window are the groups
-// that it touches; a prefix sum over the groups of the thread block gives the ranks.
+// Columns too far apart for one bitmap are processed slab by slab.
 
-#include <cub/block/block_scan.cuh>
 #include <cub/device/device_scan.cuh>
 
 #include <limits>
 
+#include "formats/gpu/column_slab.cuh"
 #include "formats/gpu/gpu_condense.hpp"
 #include "formats/gpu/running_sum.cuh"
 
 namespace tessera {
 namespace {
-
-// A group of 32 words of the bitmap has one summary word, so that only nonzero words are read.
-constexpr int kGroupCols = 1024;
-constexpr int kGroupWords = 32;
-constexpr int kMaxGroups = 224;  // 44.8 KB of shared memory: 229,376 columns at a time
-
-/// The bitmap of a slab of columns in shared memory; sizes are in groups.
-struct Slab {
-  std::uint32_t* words;     // [groups * 32] a bit per column
-  std::uint32_t* summary;   // [groups] a bit per word that is not zero
-  std::uint32_t* ranks;     // [groups] marked columns before the group
-  std::uint16_t* in_group;  // [groups * 32] marked columns of the group before the word
-
-  __device__ Slab(std::uint32_t* memory, int groups)
-      : words(memory),
-        summary(words + groups * kGroupWords),
-        ranks(summary + groups),
-        in_group(reinterpret_cast<std::uint16_t*>(ranks + groups)) {}
-
-  static constexpr int bytes(int groups) { return groups * (kGroupWords * (4 + 2) + 4 + 4); }
-
-  __device__ void mark(std::uint32_t col) const {
-    const std::uint32_t bit = 1u << (col & 31);
-    if ((atomicOr(&words[col >> 5], bit)) == 0)
-      atomicOr(&summary[col >> 10], 1u << (col >> 5 & 31));
-  }
-
-  /// Ranks the words of a group within it and returns the number of its marked columns.
-  __device__ std::uint32_t count(int group) const {
-    std::uint32_t sum = 0;
-    for (std::uint32_t rest = summary[group]; rest != 0; rest &= rest - 1) {
-      const int word = group * kGroupWords + __ffs(static_cast<int>(rest)) - 1;
-      in_group[word] = static_cast<std::uint16_t>(sum);
-      sum += __popc(words[word]);
-    }
-    return sum;
-  }
-
-  __device__ std::uint32_t rank(std::uint32_t col) const {
-    const std::uint32_t below = words[col >> 5] & ((1u << (col & 31)) - 1);
-    return ranks[col >> 10] + in_group[col >> 5] + __popc(below);
-  }
-
-  __device__ void clear(int group) const {
-    for (std::uint32_t rest = summary[group]; rest != 0; rest &= rest - 1)
-      words[group * kGroupWords + __ffs(static_cast<int>(rest)) - 1] = 0;
-    summary[group] = 0;
-  }
-};
 
 struct CondenseJob {
   DeviceCsr matrix;
@@ -102,13 +52,10 @@ __device__ void column_range(const CondenseJob& job, std::int64_t first_row,
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads) condense_windows(CondenseJob job) {
   extern __shared__ std::uint32_t memory[];
-  using Scan = cub::BlockScan<std::uint32_t, kThreads>;
-  __shared__ typename Scan::TempStorage scan;
   __shared__ std::uint32_t range[2];
   const Slab slab(memory, job.slab_groups);
   const auto thread = static_cast<int>(threadIdx.x);
-  for (int i = thread; i < job.slab_groups * kGroupWords; i += kThreads) slab.words[i] = 0;
-  for (int i = thread; i < job.slab_groups; i += kThreads) slab.summary[i] = 0;
+  slab.clear_all<kThreads>();
 
   for (std::int64_t window = blockIdx.x; window < job.windows; window += gridDim.x) {
     const std::int64_t first_row = job.first_row(window);
@@ -132,15 +79,7 @@ __global__ void __launch_bounds__(kThreads) condense_windows(CondenseJob job) {
         if (col < width) slab.mark(col);
       }
       __syncthreads();
-      for (int base = 0; base < groups; base += kThreads) {
-        const int group = base + thread;
-        const std::uint32_t count = group < groups ? slab.count(group) : 0;
-        std::uint32_t before = 0, sum = 0;
-        Scan(scan).ExclusiveSum(count, before, sum);
-        if (group < groups) slab.ranks[group] = found + before;
-        found += sum;
-        __syncthreads();
-      }
+      found = slab.rank_groups<kThreads>(groups, found);
       for (std::int64_t k = first + thread; k < last; k += kThreads) {
         const std::uint32_t group = job.group_of(k);
         const std::uint32_t col = group - begin;
