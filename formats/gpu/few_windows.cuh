@@ -16,10 +16,13 @@ constexpr std::int64_t kFewWindows = 1024;
 /// Of more nonzeros the bound of tiles, for which there is room, would take too much memory.
 constexpr std::int64_t kFewNonzeros = std::int64_t{1} << 20;
 
+/// Groups of columns whose bitmap fits shared memory beside the scratch of sums.
+constexpr int kFewGroups = 192;
+
 /// Whether build_few_windows() takes these windows: their columns have to fit one slab.
 inline bool are_few_windows(const WindowView& windows) {
   return windows.windows > 0 && windows.windows <= kFewWindows &&
-         windows.matrix.nnz <= kFewNonzeros && windows.matrix.cols <= kMaxGroups * kGroupCols;
+         windows.matrix.nnz <= kFewNonzeros && windows.matrix.cols <= kFewGroups * kGroupCols;
 }
 
 /// The tiles of windows, told between thread blocks. The words are zero between launches.

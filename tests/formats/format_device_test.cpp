@@ -108,11 +108,11 @@ TEST_CASE("every device builder gives the bytes of its host half for awkward sha
                                             {20, 600000, 0.003},
                                             {4000, 4000, 0.002},
                                             // The most of few windows, and one more; the most
-                                            // columns of a slab, and one more (few_windows.cuh).
+                                            // of their columns, and one more (few_windows.cuh).
                                             {16384, 90, 0.01},
                                             {16385, 90, 0.01},
-                                            {50, 229376, 0.001},
-                                            {50, 229377, 0.001}})
+                                            {50, 196608, 0.001},
+                                            {50, 196609, 0.001}})
     check_bytes(random_sparse(rows, cols, density, 5), device_variants());
 }
 
