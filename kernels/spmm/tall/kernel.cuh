@@ -49,8 +49,8 @@ __device__ inline void end_mmas(Sums& sums) {
 
 /// Stores the sums of a window, or leaves those of a part of it.
 template <class Numbers, bool kAligned>
-__device__ void finish(const Arguments& arguments, const Turn& turn, std::uint32_t chunk,
-                       Sums& sums) {
+__device__ void finish(const Arguments& arguments, const ColumnScales& scales, const Turn& turn,
+                       std::uint32_t chunk, Sums& sums) {
   const std::uint32_t warp = threadIdx.x / 32;
   if (turn.split != 0) {
     const std::uint32_t split = kWarps * (turn.split - 1) + warp;
@@ -61,8 +61,8 @@ __device__ void finish(const Arguments& arguments, const Turn& turn, std::uint32
                                             chunk, static_cast<int>(threadIdx.x) % 32, sums))
       return;
   }
-  store_sums<Numbers, kAligned>(arguments.dense, turn.window * kWindowRows + warp * kWarpRows,
-                                chunk * kCols, sums);
+  store_sums<Numbers, kAligned>(arguments.dense, scales,
+                                turn.window * kWindowRows + warp * kWarpRows, chunk * kCols, sums);
 }
 
 template <class Numbers, bool kAligned>
@@ -92,6 +92,8 @@ __global__ void __launch_bounds__(kThreads, kResident) multiply(const Arguments 
   if constexpr (Numbers::kScales)
     if (!is_to_run(arguments.dense.narrowing)) return;
   begin_product();
+  const ColumnScales scales(base);
+  if constexpr (Numbers::kScales) scales.fill(arguments.dense, chunk);
 #pragma unroll
   for (int i = 0; i < kStages - 1; ++i) {
     if (i < count) rows.copy(i, records, i, records.extent(i).columns);
@@ -128,7 +130,7 @@ __global__ void __launch_bounds__(kThreads, kResident) multiply(const Arguments 
     stage = stage + 1 < kStages ? stage + 1 : 0;
     const Turn following = turns.at(i + 1);
     end_mmas(sums);
-    if (turn.is_last()) finish<Numbers, kAligned>(arguments, turn, chunk, sums);
+    if (turn.is_last()) finish<Numbers, kAligned>(arguments, scales, turn, chunk, sums);
     turn = following;
   }
 }

@@ -195,7 +195,7 @@ class Tiles {
   /// Writes the nonzeros of a tile, whose first ones are loaded, to where it is multiplied.
   __device__ void expand(const Extent& extent) const {
     write(extent, 0, loaded_);
-    // Rare: a tile of which more than an eighth is nonzero.
+    // Rare: a tile with more than kLoaded nonzeros for each thread.
 #pragma unroll 1
     for (std::uint32_t first = kLoaded * kThreads; first < extent.nonzeros;
          first += kLoaded * kThreads) {
@@ -209,8 +209,6 @@ class Tiles {
   }
 
  private:
-  static constexpr int kLoaded = 4;
-
   __device__ void clear(int buffer) const {
 #pragma unroll
     for (int i = 0; i < kTileBytes / (16 * kThreads); ++i)

@@ -32,6 +32,8 @@ constexpr int kStages = 3;
 constexpr int kExpandedTiles = 3;
 /// Records of tiles in shared memory: those of the stages and of two tiles behind.
 constexpr int kRecords = kStages + 2;
+/// Nonzeros of a tile that a thread loads before it writes them to their cells.
+constexpr int kLoaded = 6;
 /// Turns of a thread block in shared memory, of which half are fetched at a time.
 constexpr int kTurns = 64;
 /// Thread blocks on a multiprocessor.
@@ -73,6 +75,9 @@ constexpr int kTilesAt = kStages * kStageBytes;
 constexpr int kTurnsAt = kTilesAt + kExpandedTiles * kTileBytes;
 constexpr int kRecordsAt = kTurnsAt + kTurns * static_cast<int>(sizeof(Turn));
 constexpr int kSharedBytes = kRecordsAt + kRecords * static_cast<int>(sizeof(TileRecord));
+/// And, where B was narrowed, the scales of the columns of C.
+constexpr int kColumnScalesAt = kSharedBytes;
+constexpr int kScaledSharedBytes = kColumnScalesAt + kCols * static_cast<int>(sizeof(float));
 
 /// The byte of a cell of an expanded tile, whose rows of 128 bytes have their 16-byte pieces
 /// exchanged by an exclusive or with the row mod 8 (the 128-byte swizzle of wgmma).

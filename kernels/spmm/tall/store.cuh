@@ -8,6 +8,7 @@
 #include "kernels/device/store_elements.cuh"
 #include "kernels/spmm/tall/arguments.cuh"
 #include "kernels/spmm/tall/numbers.cuh"
+#include "kernels/spmm/tall/operands.cuh"
 
 namespace tessera::tall_spmm {
 
@@ -67,21 +68,45 @@ struct RowOfC {
   }
 };
 
+/// The scales of the thread block's columns of C in shared memory: loads from the L1 instead, one
+/// for every vector of a window, took a quarter of the time of a narrowed product.
+class ColumnScales {
+ public:
+  __device__ explicit ColumnScales(std::uint32_t base) : at_(base + kColumnScalesAt) {}
+
+  /// Each thread writes that of its column; all threads can read them behind a barrier.
+  __device__ void fill(const DenseArguments& dense, std::uint32_t chunk) const {
+    static_assert(kCols == kThreads);
+    const std::uint32_t col = chunk * kCols + threadIdx.x;
+    const float scale = col < dense.n ? dense.narrowing.col_scales[col] : 1;
+    asm volatile("st.shared.f32 [%0], %1;" ::"r"(at_ + 4 * threadIdx.x), "f"(scale) : "memory");
+  }
+  /// Multiplies sums of four columns of a chunk, from `col` on, by the scale of their row and
+  /// theirs.
+  __device__ void scale(float row_scale, std::uint32_t col, float (&sums)[4]) const {
+    const uint4 words = load_shared(at_ + 4 * col);
+    sums[0] = sums[0] * row_scale * __uint_as_float(words.x);
+    sums[1] = sums[1] * row_scale * __uint_as_float(words.y);
+    sums[2] = sums[2] * row_scale * __uint_as_float(words.z);
+    sums[3] = sums[3] * row_scale * __uint_as_float(words.w);
+  }
+
+ private:
+  std::uint32_t at_;
+};
+
 /// Rows in FP32: two lanes exchange pairs, so that four lanes write 64 bytes side by side.
 template <class Numbers, bool kAligned>
-__device__ void store_fp32(const DenseArguments& dense, const RowOfC& to, const RowOfSums& sums,
-                           int q) {
-  const float row_scale =
-      Numbers::kScales && to.row < dense.rows ? scale_of_row(dense.narrowing, to.row) : 1;
+__device__ void store_fp32(const DenseArguments& dense, const ColumnScales& scales, float row_scale,
+                           const RowOfC& to, const RowOfSums& sums, int q) {
 #pragma unroll
   for (int j = 0; j < kVectors; j += 2) {
     float2 first = sums.pair(j), second = sums.pair(j + 1);
     exchange_elements(first, second, q % 2 != 0, 1);
     float four[4] = {first.x, first.y, second.x, second.y};
-    const std::uint32_t col = to.first_col + 8 * (j + q % 2) + 4 * (q / 2);
+    const std::uint32_t of_chunk = 8 * (j + q % 2) + 4 * (q / 2), col = to.first_col + of_chunk;
     if (to.row >= dense.rows) continue;
-    if constexpr (Numbers::kScales)
-      scale_sums<kAligned>(dense.narrowing, row_scale, col, to.cols_from(col), four);
+    if constexpr (Numbers::kScales) scales.scale(row_scale, of_chunk, four);
     store_16_bytes<kAligned>(static_cast<float*>(dense.c) + to.first + col,
                              {four[0], four[1], four[2], four[3]}, to.cols_from(col), dense.scaling,
                              Store::kStreaming);
@@ -133,16 +158,23 @@ __device__ void store_16_bit_sums(const DenseArguments& dense, const RowOfC& to,
 /// Stores a lane's sums of rows g and g + 8 of its warp. `first_row` is the warp's first row,
 /// `first_col` that of the thread block's columns.
 template <class Numbers, bool kAligned>
-__device__ void store_sums(const DenseArguments& dense, std::uint32_t first_row,
-                           std::uint32_t first_col, const Sums& sums) {
+__device__ void store_sums(const DenseArguments& dense, const ColumnScales& scales,
+                           std::uint32_t first_row, std::uint32_t first_col, const Sums& sums) {
   using Packed = typename Numbers::Element;
   const int lane = static_cast<int>(threadIdx.x) % 32, q = lane % 4;
+  float row_scales[2] = {1, 1};
+  if constexpr (Numbers::kScales) {
+#pragma unroll
+    for (int upper = 0; upper < 2; ++upper)
+      row_scales[upper] =
+          scale_of_row(dense.narrowing, min(first_row + lane / 4 + 8 * upper, dense.rows - 1));
+  }
 #pragma unroll
   for (int upper = 0; upper < 2; ++upper) {
     const RowOfC to(dense, first_row + lane / 4 + 8 * upper, first_col);
     const RowOfSums of_row(sums, upper != 0);
     if (!dense.c_in_16_bits)
-      store_fp32<Numbers, kAligned>(dense, to, of_row, q);
+      store_fp32<Numbers, kAligned>(dense, scales, row_scales[upper], to, of_row, q);
     else if (kAligned && dense.scaling.beta == 0)
       store_rounded<Packed>(dense, to, of_row, q);
     else

@@ -135,7 +135,7 @@ class TallMultiplication final : public GpuMultiplication {
                                     .slots = slots_.data(),
                                     .arrivals = arrivals_.data()},
                   .dense = dense_arguments(a, n, storage_)};
-    allow_shared_memory(kSharedBytes, aligned_, any_);
+    allow_shared_memory(shared_bytes_, aligned_, any_);
     load_now(aligned_, any_);
   }
 
@@ -148,7 +148,8 @@ class TallMultiplication final : public GpuMultiplication {
   bool narrow(const Narrowing& narrowing) override {
     if (storage_ != Storage{ElementType::kFp16, ElementType::kFp32}) return false;
     aligned_ = multiply<ScaledFp16Numbers, true>, any_ = multiply<ScaledFp16Numbers, false>;
-    allow_shared_memory(kSharedBytes, aligned_, any_);
+    shared_bytes_ = kScaledSharedBytes;
+    allow_shared_memory(shared_bytes_, aligned_, any_);
     load_now(aligned_, any_);
     arguments_.dense.narrowing = narrowing;
     return true;
@@ -161,7 +162,7 @@ class TallMultiplication final : public GpuMultiplication {
     cuda_check(
         tessera::launch(
             aligned_to_16_bytes(arguments.dense.n, operands, kElementBytes) ? aligned_ : any_,
-            dim3(static_cast<unsigned>(thread_blocks_)), kThreads, kSharedBytes, stream,
+            dim3(static_cast<unsigned>(thread_blocks_)), kThreads, shared_bytes_, stream,
             arguments.dense.narrowing.word == nullptr || arguments.dense.narrowing.overlaps,
             arguments),
         "launching tall_spmm");
@@ -205,6 +206,7 @@ class TallMultiplication final : public GpuMultiplication {
   Storage storage_;
   std::int64_t chunks_, thread_blocks_;
   Kernel aligned_, any_;
+  int shared_bytes_ = kSharedBytes;
   DeviceArray<std::uint32_t> records_, nonzeros_, first_turn_;
   DeviceArray<Turn> turns_;
   DeviceArray<window_tasks::Split> splits_;

@@ -20,14 +20,14 @@ struct InstructionCounts {
   static constexpr int kCloseMmas = 5;
   static constexpr int kCopyRows = 44, kCopySomeRows = 59;
   static constexpr int kFetch = 32;  // of a record and turns
-  static constexpr int kExpand = 23, kExpandMore = 25;
+  static constexpr int kExpand = 33, kExpandMore = 45;
   static constexpr int kTurnEnd = 14;
   static constexpr int kStoreRow = 17;                       // of each half of a warp's rows
   static constexpr int kStoreFp32 = 29, kStoreRounded = 38;  // and for 16 bytes a lane of it
 };
 
-/// Stores of a tile's nonzeros that a thread has in flight, and those that clear a tile.
-constexpr int kLoaded = 4, kClearing = kTileBytes / (16 * kThreads);
+/// Stores of a thread that clear a tile.
+constexpr int kClearing = kTileBytes / (16 * kThreads);
 /// Wavefronts of a warp's access to shared memory by 16 bytes a lane.
 constexpr int kWideWavefronts = 4;
 /// Of a warp's part of an MMA: a quarter of what it reads of A and B.

@@ -107,7 +107,8 @@ TEST_CASE("each warp has the parts of split windows, and slots of its own for th
 
 TEST_CASE("three thread blocks of tall_spmm fit a multiprocessor") {
   constexpr std::int64_t kReserved = 1024;
-  CHECK(tall_spmm::kResident * (tall_spmm::kSharedBytes + kReserved) <= kH200Limits.shared_bytes);
+  CHECK(tall_spmm::kResident * (tall_spmm::kScaledSharedBytes + kReserved) <=
+        kH200Limits.shared_bytes);
 }
 
 TEST_CASE("an expanded tile has a place of its own for every cell") {
