@@ -15,7 +15,7 @@ constexpr int kTileCells = kWindowRows * kTileCols;
 
 class MosaicFormat final : public Format {
  public:
-  int version() const override { return 3; }
+  int version() const override { return 4; }
 
  private:
   std::unique_ptr<PackedMatrix> build(const CsrMatrix& matrix,

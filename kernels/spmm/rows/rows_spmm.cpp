@@ -341,7 +341,7 @@ class RowsSpmm final : public SpmmKernel {
   explicit RowsSpmm(Params params) : params_(std::move(params)) {}
 
   std::string format() const override { return CsrPacked::kFormat; }
-  int version() const override { return 4; }
+  int version() const override { return 5; }
   Arithmetic arithmetic() const override { return {.storage = storage_of(params_)}; }
 
   /// A nonzero, a level of the tree of parts, or the sum of a piece, a thread block or a unit of

@@ -267,10 +267,11 @@ struct Launches {
 /// The schedule where units are rows, for chunks of n columns of C at most: half the lanes of
 /// others, of which each has two accesses.
 constexpr Schedule direct_schedule(std::int64_t n, int access_cols) {
-  Schedule schedule{.lanes = n <= 4 * access_cols    ? 4
-                             : n <= 16 * access_cols ? 8
-                             : n <= 32 * access_cols ? 16
-                                                     : 32,
+  // Four lanes are compiled for elements of 16 bits.
+  Schedule schedule{.lanes = access_cols == 8 && n <= 4 * access_cols ? 4
+                             : n <= 16 * access_cols                  ? 8
+                             : n <= 32 * access_cols                  ? 16
+                                                                      : 32,
                     .parts = 1,
                     .piece = kLongestDirect,
                     .wide = n <= 8 * access_cols                       ? 1

@@ -122,7 +122,7 @@ class TallSpmm final : public SpmmKernel {
   explicit TallSpmm(const TallSpmmOptions& options) : options_(options) {}
 
   std::string format() const override { return TallTiles::kFormat; }
-  int version() const override { return 1; }
+  int version() const override { return 2; }
 
   Arithmetic arithmetic() const override {
     if (options_.is_wide()) return {.storage = options_.storage()};

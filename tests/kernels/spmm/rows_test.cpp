@@ -371,6 +371,22 @@ TEST_CASE("units of rows_spmm are rows where rows are short and none of them is 
   CHECK_FALSE(direct(200'000, 64, 32, {}, 8).direct);
 }
 
+TEST_CASE("units that are rows have as many lanes as a kernel is compiled for, and all columns") {
+  for (const int access_cols : {4, 8})
+    for (const std::int64_t columns : {1, 2, 8, 16, 17, 32, 33, 95, 128, 512})
+      for (const std::int64_t n : {17, 33, 95, 128, 600}) {
+        CAPTURE(access_cols);
+        CAPTURE(columns);
+        CAPTURE(n);
+        const rows_spmm::Schedule schedule = rows_spmm::make_schedule(
+            1000, 4000, 30, n, {.columns = columns, .nonzeros = rows_spmm::Nonzeros::kDirect},
+            access_cols);
+        REQUIRE(schedule.direct);
+        CHECK(schedule.lanes >= (access_cols == 4 ? 8 : 4));
+        CHECK(schedule.chunks(n) * schedule.columns() >= n);
+      }
+}
+
 TEST_CASE("units of rows_spmm take several rows where those are short and many") {
   const auto turns = [](std::int64_t rows, std::int64_t per_row, std::int64_t n,
                         const rows_spmm::ScheduleChoice& choice = {}, int access_cols = 4) {
