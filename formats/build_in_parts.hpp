@@ -1,5 +1,7 @@
 // Building a packed matrix from parts of its row windows: while one part is built, the scratch
-// memory is that of this part, and not some ten bytes for every nonzero of the matrix.
+// memory is that of this part, and not some ten bytes for every nonzero of the matrix. The memory
+// of a matrix that is in a file, as in the cache, is given back part by part: it and the packed
+// matrix are never there whole at once.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "formats/base/matrix.hpp"
+#include "formats/base/pages.hpp"
 
 namespace tessera {
 
@@ -34,6 +37,14 @@ inline CsrMatrix rows_between(const CsrMatrix& matrix, std::int32_t begin, std::
           Array<float>(std::span(matrix.values.data() + first, nonzeros), owner)};
 }
 
+/// Says that the nonzeros of rows [begin, end) are not read soon.
+inline void give_back_rows(const CsrMatrix& matrix, std::int32_t begin, std::int32_t end) {
+  const std::int64_t first = matrix.row_offsets[begin];
+  const auto nonzeros = static_cast<std::size_t>(matrix.row_offsets[end] - first);
+  give_back_pages(std::as_bytes(std::span(matrix.col_indices.data() + first, nonzeros)));
+  give_back_pages(std::as_bytes(std::span(matrix.values.data() + first, nonzeros)));
+}
+
 /// Builds the rows of a matrix in windows of `height` by build(rows), which returns a
 /// std::unique_ptr<Packed>, and joins what it returns. Packed::kOffsets and Packed::kArrays name
 /// its members: the arrays of offsets into others, which begin with 0, and those others. Parts have
@@ -55,6 +66,7 @@ std::unique_ptr<Packed> build_in_parts(const CsrMatrix& matrix, int height, Buil
     } while (end < matrix.rows &&
              matrix.row_offsets[end] - matrix.row_offsets[begin] < part_nonzeros);
     const std::unique_ptr<Packed> part = build(rows_between(matrix, begin, end));
+    give_back_rows(matrix, begin, end);
     // An array that grew while it is full would be there twice. The memory behind its end is not
     // touched, and so not taken.
     const auto reserve = [&](auto& to, const auto& from) {

@@ -1,8 +1,10 @@
 """Tests of verbs that find too little memory: they name what they were asked for and exit with 3.
+Packing takes less than the matrix and what it is packed as.
 
 Run with `TESSERA_BINARY=build-cpu/tessera PYTHONPATH=tests python3 tests/experiments/verbs/memory_test.py`.
 """
 
+import os
 import resource
 import subprocess
 import unittest
@@ -57,6 +59,23 @@ class MemoryTest(ProgramTest):
                     self.assertNotIn("it is too short", told)  # a file that cannot be mapped
                     failures += 1
             self.assertGreater(failures, 0, name)
+
+    def test_a_cached_matrix_and_what_it_is_packed_as_are_never_whole_in_memory_at_once(self) -> None:
+        # 29 million nonzeros, which are packed in parts: mosaic takes 1.3 times the bytes of CSR.
+        matrix = "uniform(rows=600000, cols=600000, per_row=48)"
+        environment = self.environment() | {"TESSERA_THREADS": "2"}
+        csr_bytes = 8 * 600000 * 49
+        subprocess.run([BINARY, "matrix", "info", matrix], cwd=self.folder, env=environment,
+                       capture_output=True, check=True, timeout=300)  # fmt: skip
+        with open(os.devnull, "wb") as out:
+            child = subprocess.Popen([BINARY, "pack", matrix, "--format", "mosaic"], cwd=self.folder,
+                                     env=environment, stdout=out)  # fmt: skip
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(child.returncode, 0)
+        peak = usage.ru_maxrss * 1024 / csr_bytes
+        self.assertGreater(peak, 1.2, "the measurement sees the packed matrix")
+        self.assertLess(peak, 2.0)
 
 
 if __name__ == "__main__":
