@@ -7,8 +7,8 @@
 
 #include "formats/base/check.hpp"
 #include "formats/base/parallel.hpp"
+#include "formats/base/row_parts.hpp"
 #include "formats/base/vector_clones.hpp"
-#include "formats/build_in_parts.hpp"
 #include "formats/unpack_parts.hpp"
 #include "kernels/spmm/narrowed/narrowed_b.hpp"
 #include "oracle/error_bounds.hpp"
