@@ -4,7 +4,7 @@
 #include "formats/build_in_parts.hpp"
 #include "formats/condense.hpp"
 #include "formats/statistics/footprint_formula.hpp"
-#include "formats/unpack.hpp"
+#include "formats/unpack_parts.hpp"
 
 namespace tessera {
 namespace {
@@ -52,19 +52,31 @@ const Register<FootprintFormula> footprint{
       return Footprint{4 * (a.windows(kTileRows) + 11 * tc_blocks + 2), 4 * a.nnz};
     })};
 
+/// Visits the nonzeros of a window, for unpack.hpp.
+auto nonzeros_of(const BitTcf& a) {
+  return [&a](std::int64_t window, auto visit) {
+    for (std::int64_t b = a.row_window_offset[window]; b < a.row_window_offset[window + 1]; ++b) {
+      std::int64_t k = a.tc_offset[b];
+      for (std::uint64_t rest = a.tc_local_bit[b]; rest != 0; rest &= rest - 1, ++k) {
+        const int bit = std::countr_zero(rest);
+        visit(window * kTileRows + bit / kTileCols,
+              a.sparse_a_to_b[b * kTileCols + bit % kTileCols], a.values[k]);
+      }
+    }
+  };
+}
+
+const Register<PartsUnpacker> parts{parts_unpacker<BitTcf>(
+    kTileRows,
+    [](const BitTcf& a, std::int64_t window) {
+      return std::int64_t{a.tc_offset[a.row_window_offset[window]]};
+    },
+    [](const BitTcf& a) { return nonzeros_of(a); })};
+
 }  // namespace
 
 CsrMatrix BitTcf::unpack() const {
-  return unpack_windows(*this, num_row_windows(), [&](std::int64_t window, auto visit) {
-    for (std::int64_t b = row_window_offset[window]; b < row_window_offset[window + 1]; ++b) {
-      std::int64_t k = tc_offset[b];
-      for (std::uint64_t rest = tc_local_bit[b]; rest != 0; rest &= rest - 1, ++k) {
-        const int bit = std::countr_zero(rest);
-        visit(window * kTileRows + bit / kTileCols, sparse_a_to_b[b * kTileCols + bit % kTileCols],
-              values[k]);
-      }
-    }
-  });
+  return unpack_windows(*this, num_row_windows(), nonzeros_of(*this));
 }
 
 std::vector<ArrayInfo> BitTcf::arrays() const {

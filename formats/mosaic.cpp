@@ -4,7 +4,7 @@
 #include "formats/build_in_parts.hpp"
 #include "formats/condense.hpp"
 #include "formats/statistics/footprint_formula.hpp"
-#include "formats/unpack.hpp"
+#include "formats/unpack_parts.hpp"
 
 namespace tessera {
 namespace {
@@ -58,6 +58,30 @@ const Register<FootprintFormula> footprint{
       return Footprint{4 * (a.windows(kWindowRows) + 1) + 4 * (tiles + 1) + 48 * tiles, 4 * a.nnz};
     })};
 
+/// Visits the nonzeros of a window, for unpack.hpp. Of a row's cells, those of lower columns have
+/// lower bits.
+auto nonzeros_of(const Mosaic& a) {
+  return [&a](std::int64_t window, auto visit) {
+    for (std::int64_t t = a.window_offset[window]; t < a.window_offset[window + 1]; ++t) {
+      std::int64_t k = a.tile_offset[t];
+      for (int word = 0; word < 2; ++word) {
+        for (std::uint64_t rest = a.bitmaps[t].words[word]; rest != 0; rest &= rest - 1, ++k) {
+          const int bit = 64 * word + std::countr_zero(rest);
+          visit(window * kWindowRows + Mosaic::row_of(bit),
+                a.tile_cols[t * kTileCols + Mosaic::col_of(bit)], a.values[k]);
+        }
+      }
+    }
+  };
+}
+
+const Register<PartsUnpacker> parts{parts_unpacker<Mosaic>(
+    kWindowRows,
+    [](const Mosaic& a, std::int64_t window) {
+      return std::int64_t{a.tile_offset[a.window_offset[window]]};
+    },
+    [](const Mosaic& a) { return nonzeros_of(a); })};
+
 }  // namespace
 
 std::unique_ptr<MeTcf> to_me_tcf(const Mosaic& a) {
@@ -81,19 +105,7 @@ std::unique_ptr<MeTcf> to_me_tcf(const Mosaic& a) {
 }
 
 CsrMatrix Mosaic::unpack() const {
-  // Of a row's cells, those of lower columns have lower bits.
-  return unpack_windows(*this, num_windows(), [&](std::int64_t window, auto visit) {
-    for (std::int64_t t = window_offset[window]; t < window_offset[window + 1]; ++t) {
-      std::int64_t k = tile_offset[t];
-      for (int word = 0; word < 2; ++word) {
-        for (std::uint64_t rest = bitmaps[t].words[word]; rest != 0; rest &= rest - 1, ++k) {
-          const int bit = 64 * word + std::countr_zero(rest);
-          visit(window * kWindowRows + row_of(bit), tile_cols[t * kTileCols + col_of(bit)],
-                values[k]);
-        }
-      }
-    }
-  });
+  return unpack_windows(*this, num_windows(), nonzeros_of(*this));
 }
 
 std::vector<ArrayInfo> Mosaic::arrays() const {

@@ -6,7 +6,7 @@
 #include "formats/build_in_parts.hpp"
 #include "formats/condense.hpp"
 #include "formats/statistics/footprint_formula.hpp"
-#include "formats/unpack.hpp"
+#include "formats/unpack_parts.hpp"
 
 namespace tessera {
 namespace {
@@ -54,15 +54,27 @@ const Register<FootprintFormula> footprint{
       return Footprint{4 * (offsets + kTileCols * tiles) + 2 * a.nnz, 4 * a.nnz};
     })};
 
+/// Visits the nonzeros of a window, for unpack.hpp.
+auto nonzeros_of(const TallTiles& a) {
+  return [&a](std::int64_t window, auto visit) {
+    for (std::int64_t t = a.window_offset[window]; t < a.window_offset[window + 1]; ++t)
+      for (std::int64_t k = a.tile_offset[t]; k < a.tile_offset[t + 1]; ++k)
+        visit(window * kWindowRows + TallTiles::row_of(a.places[k]),
+              a.tile_cols[t * kTileCols + TallTiles::col_of(a.places[k])], a.values[k]);
+  };
+}
+
+const Register<PartsUnpacker> parts{parts_unpacker<TallTiles>(
+    kWindowRows,
+    [](const TallTiles& a, std::int64_t window) {
+      return std::int64_t{a.tile_offset[a.window_offset[window]]};
+    },
+    [](const TallTiles& a) { return nonzeros_of(a); })};
+
 }  // namespace
 
 CsrMatrix TallTiles::unpack() const {
-  return unpack_windows(*this, num_windows(), [&](std::int64_t window, auto visit) {
-    for (std::int64_t t = window_offset[window]; t < window_offset[window + 1]; ++t)
-      for (std::int64_t k = tile_offset[t]; k < tile_offset[t + 1]; ++k)
-        visit(window * kWindowRows + row_of(places[k]),
-              tile_cols[t * kTileCols + col_of(places[k])], values[k]);
-  });
+  return unpack_windows(*this, num_windows(), nonzeros_of(*this));
 }
 
 std::vector<ArrayInfo> TallTiles::arrays() const {

@@ -7,7 +7,9 @@
 
 #include "formats/base/check.hpp"
 #include "formats/base/parallel.hpp"
+#include "formats/base/row_parts.hpp"
 #include "formats/base/vector_clones.hpp"
+#include "formats/unpack_parts.hpp"
 #include "kernels/spmm/narrowed/narrowed_b.hpp"
 #include "oracle/error_bounds.hpp"
 #include "oracle/sddmm_oracle.hpp"
@@ -417,6 +419,27 @@ NumberOrText value_or_absent(const float* value) {
   return number_or_text(*value);
 }
 
+std::string other_extents(std::int64_t rows, std::int32_t cols, const CsrMatrix& matrix) {
+  return fmt::format("unpacked it is {} x {}, not {} x {}", rows, cols, matrix.rows, matrix.cols);
+}
+
+/// The first difference between unpacked rows and the same ones of the matrix, from `first_row` on.
+std::string difference(const CsrMatrix& unpacked, const CsrMatrix& rows, std::int64_t first_row) {
+  if (unpacked == rows) return "";
+  for (std::int32_t row = 0; row < rows.rows; ++row) {
+    const auto cols = unpacked.row_cols(row), expected = rows.row_cols(row);
+    if (!std::ranges::equal(cols, expected))
+      return fmt::format("unpacked, row {} has other columns: {} instead of {} nonzeros",
+                         first_row + row, cols.size(), expected.size());
+    const auto values = unpacked.row_values(row), right = rows.row_values(row);
+    for (std::size_t k = 0; k < cols.size(); ++k)
+      if (std::bit_cast<std::uint32_t>(values[k]) != std::bit_cast<std::uint32_t>(right[k]))
+        return fmt::format("unpacked, row {}, column {} holds {}, not {}", first_row + row, cols[k],
+                           values[k], right[k]);
+  }
+  return "unpacked it is another matrix";
+}
+
 }  // namespace
 
 BitComparison compare_bits(const CsrMatrix& c, const CsrMatrix& expected) {
@@ -500,24 +523,21 @@ std::string launch_fault(std::int64_t unwritten, bool guards_intact,
   return fmt::format("{}", fmt::join(faults, "; "));
 }
 
-std::string round_trip_fault(const CsrMatrix& unpacked, const CsrMatrix& packed) {
-  if (unpacked == packed) return "";
-  if (unpacked.rows != packed.rows || unpacked.cols != packed.cols)
-    return fmt::format("unpacked it is {} x {}, not {} x {}", unpacked.rows, unpacked.cols,
-                       packed.rows, packed.cols);
-  for (std::int32_t row = 0; row < packed.rows; ++row) {
-    const auto cols = unpacked.row_cols(row), expected = packed.row_cols(row);
-    if (!std::ranges::equal(cols, expected))
-      return fmt::format("unpacked, row {} has other columns: {} instead of {} nonzeros", row,
-                         cols.size(), expected.size());
-    const auto values = unpacked.row_values(row);
-    for (std::size_t k = 0; k < cols.size(); ++k)
-      if (std::bit_cast<std::uint32_t>(values[k]) !=
-          std::bit_cast<std::uint32_t>(packed.row_values(row)[k]))
-        return fmt::format("unpacked, row {}, column {} holds {}, not {}", row, cols[k], values[k],
-                           packed.row_values(row)[k]);
-  }
-  return "unpacked it is another matrix";
+std::string round_trip_fault(const PackedMatrix& packed, const CsrMatrix& matrix) {
+  std::string fault;
+  std::int64_t row = 0;
+  unpack_parts(packed, nonzeros_of_part(matrix.nnz()), [&](const CsrMatrix& unpacked) {
+    const std::int64_t end = row + unpacked.rows;
+    if (fault.empty() && (unpacked.cols != matrix.cols || end > matrix.rows))
+      fault = other_extents(end, unpacked.cols, matrix);
+    if (fault.empty()) {
+      const auto first = static_cast<std::int32_t>(row), last = static_cast<std::int32_t>(end);
+      fault = difference(unpacked, rows_between(matrix, first, last), row);
+      if (unpacked.rows < matrix.rows) give_back_rows(matrix, first, last);
+    }
+    row = end;
+  });
+  return fault.empty() && row != matrix.rows ? other_extents(row, matrix.cols, matrix) : fault;
 }
 
 }  // namespace tessera

@@ -99,8 +99,9 @@ LaunchOutput read_output(std::span<const float> memory, std::size_t guard, std::
 std::string launch_fault(std::int64_t unwritten, bool guards_intact,
                          const std::optional<BitComparison>& bits);
 
-/// The first difference between an unpacked matrix and the one that was packed, bits of values
-/// included; empty when they are equal.
-std::string round_trip_fault(const CsrMatrix& unpacked, const CsrMatrix& packed);
+/// The first difference between a matrix and what it was packed as, unpacked, bits of values
+/// included; empty when they are equal. A matrix that is in a file gives its memory back part by
+/// part, where the packed one is unpacked so.
+std::string round_trip_fault(const PackedMatrix& packed, const CsrMatrix& matrix);
 
 }  // namespace tessera

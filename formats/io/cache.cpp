@@ -22,11 +22,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
 #include "formats/base/check.hpp"
 #include "formats/base/hash.hpp"
+#include "formats/base/pages.hpp"
 #include "formats/base/parallel.hpp"
 #include "formats/io/cache_file.hpp"
 
@@ -108,14 +110,17 @@ class Mapping {
       const auto size = static_cast<std::size_t>(status.st_size);
       // Every page will be read: fault them in together.
       void* start = ::mmap(nullptr, size, PROT_READ, MAP_SHARED | MAP_POPULATE, file, 0);
-      if (start == MAP_FAILED)
+      if (start == MAP_FAILED) {
         problem_ = std::strerror(errno);
-      else
+      } else {
         bytes_ = {static_cast<const std::byte*>(start), size};
+        known_.emplace(bytes_);
+      }
     }
     ::close(file);
   }
   ~Mapping() {
+    known_.reset();
     if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
   }
   Mapping(const Mapping&) = delete;
@@ -126,6 +131,7 @@ class Mapping {
 
  private:
   Bytes bytes_;
+  std::optional<PagesOfFile> known_;
   std::string problem_;
 };
 

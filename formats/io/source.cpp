@@ -16,6 +16,7 @@
 #include "formats/base/escaped.hpp"
 #include "formats/base/or_out_of_memory.hpp"
 #include "formats/base/registry.hpp"
+#include "formats/base/row_parts.hpp"
 #include "formats/generators/generator.hpp"
 #include "formats/io/cache.hpp"
 #include "formats/io/call_syntax.hpp"
@@ -332,6 +333,10 @@ LoadedMatrix load_or_make(const MatrixSource& source, bool use_cache) {
     validate(loaded.matrix);
     loaded.content_hash = content_hash(loaded.matrix);
     cache.store(loaded.matrix, loaded.content_hash);
+    // The memory of a large one can be given back part by part where a file holds it too.
+    if (nonzeros_of_part(loaded.matrix.nnz()) < loaded.matrix.nnz())
+      if (std::optional<CsrMatrix> stored = cache.load(loaded.content_hash))
+        loaded.matrix = *std::move(stored);
     // A file that changed while it was read may be neither the old nor the new one.
     if (identity_of(source) == identity) cache.remember(identity, loaded.content_hash);
   }

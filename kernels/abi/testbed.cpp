@@ -56,7 +56,7 @@ tessera_status tessera_pack(const tessera_csr* a, const char* format, char** jso
     Json described = describe_packed(*packed);
     described["format"] = to_text(variant);
     described["pack_s"] = took.count();
-    described["round_trip_exact"] = round_trip_fault(packed->unpack(), matrix).empty();
+    described["round_trip_exact"] = round_trip_fault(*packed, matrix).empty();
     *json = text_of(described);
   });
 }

@@ -7,11 +7,29 @@
 #include "formats/bit_tcf.hpp"
 #include "formats/mosaic.hpp"
 #include "formats/tall_tiles.hpp"
+#include "formats/unpack_parts.hpp"
 #include "tests/reorder_support.hpp"
 #include "tests/support.hpp"
 
 namespace tessera {
 namespace {
+
+/// Rows in parts of whole windows, which are no longer than their nonzeros ask for.
+void check_unpacked_parts(const PackedMatrix& packed, const CsrMatrix& matrix, int height,
+                          std::int64_t nonzeros) {
+  std::int32_t row = 0;
+  unpack_parts(packed, nonzeros, [&](const CsrMatrix& rows) {
+    const std::int32_t end = row + rows.rows;
+    REQUIRE(end <= matrix.rows);
+    CHECK(rows == rows_between(matrix, row, end));
+    CHECK((end % height == 0 || end == matrix.rows));
+    if (rows.rows > height)
+      CHECK(matrix.row_offsets[row + (rows.rows - 1) / height * height] - matrix.row_offsets[row] <
+            nonzeros);
+    row = end;
+  });
+  CHECK(row == matrix.rows);
+}
 
 template <class Packed>
 void check_parts(int height) {
@@ -42,6 +60,7 @@ void check_parts(int height) {
       std::apply([&](auto... member) { (equal(member), ...); }, Packed::kOffsets);
       std::apply([&](auto... member) { (equal(member), ...); }, Packed::kArrays);
       CHECK(found->unpack() == matrix);
+      check_unpacked_parts(*found, matrix, height, nonzeros);
     }
   }
 }

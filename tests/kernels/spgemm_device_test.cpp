@@ -242,20 +242,24 @@ TEST_CASE("the operands of these tests are matrices, and rows multiplied one by 
 
 TEST_CASE("every SpGEMM kernel is right for awkward shapes") { check_all(awkward_shapes()); }
 
-// A subcase for each kernel: tests/sanitize_gpu runs them one by one.
+// A subcase for each kernel, with one for each pair of operands: tests/sanitize_gpu runs them one
+// by one.
 TEST_CASE("each choice of an SpGEMM kernel is right for small factors and a hub") {
   const auto strewn = [](int row, int col) {
     return row == 7 || col == 4 || (row * 31 + col * 17) % 37 == 0;
   };
-  const std::vector<Operands> cases{
-      {random_sparse(203, 157, 0.07, 1), random_sparse(157, 111, 0.07, 2)},
-      {patterned(300, 300, 3, strewn), patterned(300, 300, 4, strewn)}};
+  const std::pair<const char*, Operands> cases[] = {
+      {"small factors", {random_sparse(203, 157, 0.07, 1), random_sparse(157, 111, 0.07, 2)}},
+      {"a hub", {patterned(300, 300, 3, strewn), patterned(300, 300, 4, strewn)}}};
   for (const std::string& name : Registry<GpuSpgemm>::instance().names()) {
     SUBCASE(name.c_str()) {
-      if (no_gpu()) return;
-      for (const Operands& operands : cases)
-        for (const SpgemmChoice& choice : spgemm_choices())
-          if (choice.kernel == name) check(choice, operands);
+      for (const auto& [text, operands] : cases) {
+        SUBCASE(text) {
+          if (no_gpu()) return;
+          for (const SpgemmChoice& choice : spgemm_choices())
+            if (choice.kernel == name) check(choice, operands);
+        }
+      }
     }
   }
 }

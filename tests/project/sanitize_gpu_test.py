@@ -5,6 +5,8 @@ compute-sanitizer, the driver's tool and the build print what those print.
 """
 
 import csv
+import importlib.machinery
+import importlib.util
 import os
 import subprocess
 import sys
@@ -21,7 +23,7 @@ SANITIZER = """
 case "$*" in
   *--tool=memcheck*--subcase=bad*) echo "ERROR SUMMARY: 2 errors"; status=99 ;;
   *--tool=racecheck*) echo "RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)" ;;
-  *--subcase=slow*) sleep 30 ;;
+  *--subcase=slow*) sleep 30 & echo $! > "$0.child"; wait ;;
   *) echo "ERROR SUMMARY: 0 errors" ;;
 esac
 case "$*" in *--subcase=hosted*) count=0 ;; *) count=7 ;; esac
@@ -48,7 +50,12 @@ class SanitizeGpuTest(unittest.TestCase):
         path.chmod(0o755)
 
     def of_commit(self, commit, kernels=KERNELS):
-        self.stand_in("tessera", f"[ $1 = list ] && echo '{kernels}' || echo 'tessera 0.1.0 (commit {commit})'")
+        self.stand_in("tessera", f"""
+            case "$*" in
+              "list kernels --json") echo '{kernels}' ;;
+              "list formats --json") echo '[{{"name": "tiles"}}]' ;;
+              --version) echo 'tessera 0.1.0 (commit {commit})' ;;
+            esac""")
 
     def sanitize(self, *arguments, code=0):
         done = subprocess.run([sys.executable, "-B", ROOT / "tests/sanitize_gpu", "--tessera", self.folder / "tessera",
@@ -72,14 +79,39 @@ class SanitizeGpuTest(unittest.TestCase):
 
         rows = self.rows()
         self.assertEqual(len(rows), 4 * len(parts))
-        self.assertEqual(rows["memcheck", "bad"]["result"], "reported")
-        self.assertEqual(rows["memcheck", "bad"]["errors"], "2")
-        self.assertIn("2 errors", (self.folder / "logs" / "memcheck-bad.log").read_text())
+        self.assertEqual(rows["memcheck", "bad: a hub"]["result"], "reported")
+        self.assertEqual(rows["memcheck", "bad: a hub"]["errors"], "2")
+        self.assertIn("2 errors", (self.folder / "logs" / "memcheck-bad_a_hub.log").read_text())
         self.assertEqual(rows["racecheck", "good"]["result"], "clean")
         self.assertEqual(rows["initcheck", "hosted"]["result"], "nothing to run")
         self.assertEqual({row["commit"] for row in rows.values()}, {"0123456789ab"})
         self.assertEqual({row["gpu"] for row in rows.values()}, {"NVIDIA H200"})
-        self.assertIn(f"{len(rows)} runs of 0123456789ab, 1 with a report or without an end, 0 left", done.stdout)
+        self.assertIn(f"{len(rows)} runs of 0123456789ab, 2 with a report or without an end, 0 left", done.stdout)
+
+    def test_parts_are_divided_by_subcases_and_formats_are_parts(self):
+        self.sanitize("bad*", "pack*", "plan in order: a mesh*", "--tools", "synccheck", "--jobs", "1")
+        chosen = [call.rpartition("--subcase=")[2] for call in self.calls()]
+        self.assertEqual(chosen, ["bad,small factors", "bad,a hub", "tiles", "a mesh,narrow", "a mesh,wide"])
+        self.assertIn(("synccheck", "pack: tiles"), self.rows())
+
+    def test_what_no_commit_has_as_clean_runs_first_or_alone_and_parts_that_are_no_more_go(self):
+        (self.folder / "compute-sanitizer.fails").touch()
+        self.sanitize("plan", "--tools", "memcheck", code=1)
+        (self.folder / "compute-sanitizer.fails").unlink()
+        self.sanitize("good", "--tools", "memcheck", code=1)
+        self.of_commit("ba9876543210", KERNELS.replace("hosted", "other"))
+        (self.folder / "compute-sanitizer.calls").unlink()
+
+        self.sanitize("other", "good", "plan", "--missing", "--tools", "memcheck", "--jobs", "1")
+        self.assertEqual(["other" in call for call in self.calls()], [True, False])
+        self.assertEqual(self.rows()["memcheck", "plan"]["result"], "clean")
+        self.assertEqual(self.rows()["memcheck", "good"]["commit"], "0123456789ab")
+        (self.folder / "compute-sanitizer.calls").unlink()
+        self.sanitize("good", "rows of C", "plan", "--tools", "memcheck", "--jobs", "1")
+        self.assertEqual(["rows are restored" in call for call in self.calls()], [True, False])
+        self.of_commit("ba9876543210")
+        self.sanitize("good", "--tools", "synccheck")
+        self.assertNotIn(("memcheck", "other"), self.rows())
 
     def test_the_same_command_goes_on_and_another_commit_begins_anew(self):
         self.sanitize("good", "--tools", "memcheck")
@@ -91,6 +123,26 @@ class SanitizeGpuTest(unittest.TestCase):
         self.assertEqual(self.rows()["memcheck", "good"]["commit"], "ba9876543210+changes")
         self.assertEqual(self.rows()["synccheck", "good"]["commit"], "0123456789ab")
 
+    def test_the_row_of_a_part_that_was_divided_counts_until_its_pieces_have_theirs(self):
+        lines = ["tool,part,assertions,errors,result,seconds,commit,gpu,day"]
+        lines += [f"{tool},bad,1,0,{result},1.0,000000000000,GPU,2026-11-27"
+                  for tool, result in (("synccheck", "clean"), ("initcheck", "not finished in 60.0 s"))]  # fmt: skip
+        self.table.write_text("\n".join([*lines, ""]))
+        self.sanitize("bad*", "--missing", "--tools", "synccheck,initcheck")
+        self.assertEqual([call.rpartition("=")[2] for call in self.calls()], ["bad,small factors", "bad,a hub"])
+        self.assertTrue(all("--tool=initcheck" in call for call in self.calls()))
+        self.assertIn(("synccheck", "bad"), self.rows())
+        self.assertNotIn(("initcheck", "bad"), self.rows())
+
+        self.sanitize("--count", self.folder / "counts.csv")
+        with (self.folder / "counts.csv").open(newline="") as file:
+            counts = {row["tool"]: row for row in csv.DictReader(file)}
+        parts = len(self.sanitize("--list").stdout.splitlines())
+        self.assertEqual(counts["initcheck"], {"tool": "initcheck", "parts": str(parts), "clean": "2",
+                                               "share": f"{2 / parts:.4f}"})  # fmt: skip
+        self.assertEqual(counts["synccheck"]["clean"], "2")
+        self.assertEqual(counts["racecheck"]["clean"], "0")
+
     def test_what_takes_too_long_is_told_and_what_the_time_does_not_allow_is_left(self):
         self.of_commit("0123456789ab", '[{"name": "slow", "b": "dense"}]')
         self.sanitize("slow", "--tools", "memcheck", "--timeout", "1", code=1)
@@ -100,6 +152,10 @@ class SanitizeGpuTest(unittest.TestCase):
         done = self.sanitize("slow", "--tools", "synccheck", "--max-seconds", "2", code=9)
         self.assertIn("1 left", done.stdout)
         self.assertFalse(self.table.exists())
+        child = (self.folder / "compute-sanitizer.child").read_text().strip()
+        stat = Path(f"/proc/{child}/stat")
+        ended = not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] in "ZX"
+        self.assertTrue(ended, "what the tool had started goes on")
 
     def test_a_test_that_fails_or_a_tool_that_says_nothing_is_not_clean(self):
         (self.folder / "compute-sanitizer.fails").touch()
@@ -117,12 +173,17 @@ class SanitizeGpuTest(unittest.TestCase):
 
     def test_every_test_that_it_names_is_one_of_the_device_tests(self):
         texts = "".join(path.read_text() for path in (ROOT / "tests").rglob("*_device_test.*"))
-        script = (ROOT / "tests/sanitize_gpu").read_text()
-        named = script.partition("OF_KERNELS = {")[2].partition("def find_sanitizer")[0].splitlines()
-        names = [line.split('": "')[1].rstrip('",').rstrip("*") for line in named if '": "' in line]
-        self.assertGreater(len(names), 10)
-        for name in names:
-            self.assertIn(f'"{name}', texts)
+        loader = importlib.machinery.SourceFileLoader("sanitize_gpu", str(ROOT / "tests/sanitize_gpu"))
+        script = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+        loader.exec_module(script)
+        tests = {script.OF_FORMATS: ()}
+        for test, *levels in [*script.OF_KERNELS.values(), *script.OTHERS.values()]:
+            tests[test] = [subcase for level in levels for subcase in level]
+        self.assertGreater(len(tests), 10)
+        for test, subcases in tests.items():
+            self.assertIn(f'"{test.rstrip("*")}', texts)
+            for subcase in subcases:
+                self.assertIn(f'{{"{subcase}"', texts)
 
 
 if __name__ == "__main__":

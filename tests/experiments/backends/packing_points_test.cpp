@@ -13,6 +13,7 @@
 #include "experiments/tables/rows.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
+#include "formats/csr.hpp"
 #include "formats/format.hpp"
 #include "tests/support.hpp"
 
@@ -201,11 +202,18 @@ CsrMatrix csr(std::int32_t cols, std::vector<std::int64_t> offsets,
 
 TEST_CASE("the fault of a round trip is found in shape, columns and value bits") {
   const CsrMatrix a = csr(3, {0, 1, 3}, {1, 0, 2}, {1.5f, 0.0f, 2.5f});
-  const auto fault = [&](const CsrMatrix& unpacked) { return round_trip_fault(unpacked, a); };
+  const auto fault = [&](const CsrMatrix& unpacked) {
+    return round_trip_fault(CsrPacked(unpacked), a);
+  };
 
   CHECK(fault(a) == "");
   CHECK(fault(csr(4, {0, 1, 3}, {1, 0, 2}, {1.5f, 0.0f, 2.5f})) ==
         "unpacked it is 2 x 4, not 2 x 3");
+  CsrMatrix none;
+  none.cols = 3;
+  CHECK(fault(none) == "unpacked it is 0 x 3, not 2 x 3");
+  CHECK(fault({3, 3, std::vector<std::int64_t>{0, 1, 3, 3}, a.col_indices, a.values}) ==
+        "unpacked it is 3 x 3, not 2 x 3");
   CHECK(fault(csr(3, {0, 1, 3}, {1, 0, 1}, {1.5f, 0.0f, 2.5f})) ==
         "unpacked, row 1 has other columns: 2 instead of 2 nonzeros");
   CHECK(fault(csr(3, {0, 1, 2}, {1, 2}, {1.5f, 2.5f})) ==

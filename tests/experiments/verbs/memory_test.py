@@ -1,8 +1,10 @@
 """Tests of verbs that find too little memory: they name what they were asked for and exit with 3.
+Packing takes less than the matrix and what it is packed as.
 
 Run with `TESSERA_BINARY=build-cpu/tessera PYTHONPATH=tests python3 tests/experiments/verbs/memory_test.py`.
 """
 
+import os
 import resource
 import subprocess
 import unittest
@@ -57,6 +59,26 @@ class MemoryTest(ProgramTest):
                     self.assertNotIn("it is too short", told)  # a file that cannot be mapped
                     failures += 1
             self.assertGreater(failures, 0, name)
+
+    def peak_of_packing(self) -> float:
+        """The largest memory of a process that packs 29 million nonzeros as mosaic, CSR = 1."""
+        # They are packed in parts, and mosaic takes 1.3 times the bytes of CSR.
+        matrix = "uniform(rows=600000, cols=600000, per_row=48)"
+        csr_bytes = 8 * 600000 * 49
+        with open(os.devnull, "wb") as out:
+            child = subprocess.Popen([BINARY, "pack", matrix, "--format", "mosaic"], cwd=self.folder,
+                                     env=self.environment() | {"TESSERA_THREADS": "2"},
+                                     stdout=out)  # fmt: skip
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(child.returncode, 0)
+        return usage.ru_maxrss * 1024 / csr_bytes
+
+    def test_a_large_matrix_and_what_it_is_packed_as_are_never_whole_in_memory_at_once(self) -> None:
+        made, cached = self.peak_of_packing(), self.peak_of_packing()
+        self.assertLess(made, 2.4, "as much as the matrix twice, and the program")
+        self.assertGreater(cached, 1.2, "the measurement sees the packed matrix")
+        self.assertLess(cached, 2.0)
 
 
 if __name__ == "__main__":

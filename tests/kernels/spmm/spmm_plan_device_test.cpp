@@ -167,26 +167,41 @@ void check_runs(SpmmPlan& plan, const DenseMatrix& b) {
         check_run(plan, b, product, of_b, of_c, scaling);
 }
 
+/// Plans with the candidate in a drawn order of A's rows: C in every layout and scaling.
+void check_in_drawn_order(const SpmmCandidate& candidate, const CsrMatrix& a) {
+  for (const std::int64_t n : {1, 17, 64, 128, 260}) {
+    CAPTURE(n);
+    SpmmPlan direct(a, n, {.candidates = {candidate}, .rows = drawn_order(a.rows, 5)});
+    CHECK(direct.workspace_bytes() == 4 * a.rows);
+    SpmmPlanOptions options{.candidates = {candidate}, .rows = drawn_order(a.rows, 5)};
+    options.converts_b = options.converts_c = true;
+    SpmmPlan plan(a, n, options);
+    check_runs(plan, random_dense(a.cols, n, 7));
+  }
+}
+
+// A subcase for each candidate and matrix: tests/sanitize_gpu runs them one by one.
 TEST_CASE("our own kernels write rows of C to the order of A, whole, split and joined windows") {
-  if (no_gpu()) return;
-  const SpmmCandidate kernels[] = {{"tessera_spmm"},
-                                   {"tessera_spmm", {{"max_blocks", std::int64_t{1}}}},
-                                   {"tessera_spmm", {{"joined", std::int64_t{8}}}},
-                                   {"rows_spmm"}};
-  for (const CsrMatrix& a : {random_sparse(203, 157, 0.07, 3), random_sparse(5000, 400, 0.004, 4),
-                             random_sparse(20, 30000, 0.3, 5), random_sparse(40, 33, 0, 6)})
-    for (const SpmmCandidate& kernel : kernels)
-      for (const std::int64_t n : {1, 17, 64, 128, 260}) {
-        CAPTURE(kernel.kernel);
-        CAPTURE(a.rows);
-        CAPTURE(n);
-        SpmmPlan direct(a, n, {.candidates = {kernel}, .rows = drawn_order(a.rows, 5)});
-        CHECK(direct.workspace_bytes() == 4 * a.rows);
-        SpmmPlanOptions options{.candidates = {kernel}, .rows = drawn_order(a.rows, 5)};
-        options.converts_b = options.converts_c = true;
-        SpmmPlan plan(a, n, options);
-        check_runs(plan, random_dense(a.cols, n, 7));
+  const std::pair<const char*, SpmmCandidate> candidates[] = {
+      {"whole windows", {"tessera_spmm"}},
+      {"split windows", {"tessera_spmm", {{"max_blocks", std::int64_t{1}}}}},
+      {"joined windows", {"tessera_spmm", {{"joined", std::int64_t{8}}}}},
+      {"rows", {"rows_spmm"}}};
+  const std::pair<const char*, CsrMatrix> matrices[] = {
+      {"even rows", random_sparse(203, 157, 0.07, 3)},
+      {"short rows", random_sparse(5000, 400, 0.004, 4)},
+      {"long rows", random_sparse(20, 30000, 0.3, 5)},
+      {"empty rows", random_sparse(40, 33, 0, 6)}};
+  for (const auto& [of_candidate, candidate] : candidates) {
+    SUBCASE(of_candidate) {
+      for (const auto& [of_matrix, a] : matrices) {
+        SUBCASE(of_matrix) {
+          if (no_gpu()) return;
+          check_in_drawn_order(candidate, a);
+        }
       }
+    }
+  }
 }
 
 TEST_CASE("our own kernels write rows of a C of 16 bits to the order of A") {
@@ -217,31 +232,44 @@ constexpr const char* kWorthReordering = "shuffle(of=elasticity3d(nx=14))";
 
 const SpmmCandidate kInOrder{"tessera_spmm", {}, {}, "matched"};
 
-TEST_CASE("a plan packs A on the GPU in an order found there, and computes the emulation's bits") {
-  if (no_gpu()) return;
-  for (const CsrMatrix& a : {random_sparse(203, 157, 0.07, 3), shuffled_mesh(),
-                             random_sparse(1, 1, 1, 5), random_sparse(40, 33, 0, 6)})
-    for (const std::int64_t n : {17, 128}) {
-      CAPTURE(a.rows);
-      CAPTURE(n);
-      SpmmPlanOptions options{.candidates = {kInOrder}};
-      options.converts_b = options.converts_c = options.sets_values = true;
-      SpmmPlan plan(a, n, options);
-      CHECK(plan.preparation().order == "matched");
-      CHECK(plan.timings()[0].preparation_us > 0);
-      check_runs(plan, random_dense(a.cols, n, 7));
+/// A plan in an order that is found on the GPU: C in every layout and scaling, and of new values.
+void check_in_found_order(const CsrMatrix& a, std::int64_t n) {
+  SpmmPlanOptions options{.candidates = {kInOrder}};
+  options.converts_b = options.converts_c = options.sets_values = true;
+  SpmmPlan plan(a, n, options);
+  CHECK(plan.preparation().order == "matched");
+  CHECK(plan.timings()[0].preparation_us > 0);
+  check_runs(plan, random_dense(a.cols, n, 7));
 
-      CsrMatrix changed = a;
-      changed.values = random_dense(1, a.nnz(), 11).values;
-      const DeviceArray<float> values(changed.values);
-      plan.set_values(values.data());
-      const DenseMatrix b = random_dense(a.cols, n, 12);
-      const DeviceArray<float> b_memory(b.values);
-      DeviceArray<float> c(static_cast<std::size_t>(a.rows * n));
-      plan.run(b_memory.data(), c.data());
-      CHECK(bits(c.download()) ==
-            bits(SpmmPlan(changed, n, {.candidates = {kInOrder}}).emulate(b).values));
+  CsrMatrix changed = a;
+  changed.values = random_dense(1, a.nnz(), 11).values;
+  const DeviceArray<float> values(changed.values);
+  plan.set_values(values.data());
+  const DenseMatrix b = random_dense(a.cols, n, 12);
+  const DeviceArray<float> b_memory(b.values);
+  DeviceArray<float> c(static_cast<std::size_t>(a.rows * n));
+  plan.run(b_memory.data(), c.data());
+  CHECK(bits(c.download()) ==
+        bits(SpmmPlan(changed, n, {.candidates = {kInOrder}}).emulate(b).values));
+}
+
+// A subcase for each matrix and N: tests/sanitize_gpu runs them one by one.
+TEST_CASE("a plan packs A on the GPU in an order found there, and computes the emulation's bits") {
+  const std::pair<const char*, CsrMatrix> matrices[] = {
+      {"even rows", random_sparse(203, 157, 0.07, 3)},
+      {"a mesh", shuffled_mesh()},
+      {"one element", random_sparse(1, 1, 1, 5)},
+      {"empty rows", random_sparse(40, 33, 0, 6)}};
+  for (const auto& [of_matrix, a] : matrices) {
+    SUBCASE(of_matrix) {
+      for (const auto& [of_n, n] : {std::pair{"narrow", 17}, {"wide", 128}}) {
+        SUBCASE(of_n) {
+          if (no_gpu()) return;
+          check_in_found_order(a, n);
+        }
+      }
     }
+  }
 }
 
 TEST_CASE("a candidate in an order is left out with the reason where it cannot be used") {
