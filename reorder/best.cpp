@@ -4,22 +4,26 @@
 // Apart from the rounding up to whole blocks the objective is hypergraph partitioning in the
 // connectivity metric: rows are vertices, columns nets, parts have exactly window_rows rows. There
 // are three steps; the last two can be turned off:
-//   fill    along Rabbit Order, which brings similar rows together, chains grow, a window at a
-//   time,
-//           by the row with most columns in common with the window (row_chain.hpp)
+//   fill    at up to 64 places of an order that brings similar rows together, windows grow by the
+//           row with most columns in common with the window (row_fronts.hpp)
 //   swaps   rows change places between two windows where that leaves fewer TC blocks, rounding up
 //           included (window_swaps.hpp)
 //   pairs   windows are paired for tiles of twice the height (window_pairs.hpp), and rows change
 //           places once more within each pair
-// The order of the file, with its swaps, is the other candidate. Memory: that of Rabbit Order, then
-// 12 bytes per nonzero for the swaps.
+// The order to begin with is that of the file or of sketches of rows (row_sketches.hpp), whichever
+// has fewer TC blocks, or Rabbit Order where stretches divide the rows. The order of the file, with
+// its swaps, is the other candidate. All steps but Rabbit Order use all threads. Memory: 16 bytes
+// per nonzero of a stretch to fill windows, then 12 per nonzero for the swaps.
 
 #include <numeric>
 
+#include "formats/base/kept_threads.hpp"
 #include "formats/base/registry.hpp"
 #include "reorder/rabbit.hpp"
 #include "reorder/reordering.hpp"
 #include "reorder/row_chain.hpp"
+#include "reorder/row_fronts.hpp"
+#include "reorder/row_sketches.hpp"
 #include "reorder/window_columns.hpp"
 #include "reorder/window_pairs.hpp"
 #include "reorder/window_swaps.hpp"
@@ -47,15 +51,16 @@ class Best final : public Reordering {
  public:
   explicit Best(const BestOptions& choices) : choices_(choices) {}
 
-  int version() const override { return 2; }  // fewer partners for swaps
+  int version() const override { return 3; }  // windows that grow at many places
 
   Order order(const CsrMatrix& matrix, Watch& watch) const override {
     watch.limit(choices_.time_limit_s);
+    const KeptThreads threads;
     const std::int64_t natural_blocks = blocks(matrix, natural_order(matrix.rows));
-    // Rabbit Order's graph, which takes many times as long to build, brings nothing by itself.
+    // An order to begin with brings nothing by itself.
     if (choices_.keep_natural && watch.stop())
       return {Permutation::identity(matrix.rows), std::nullopt, "natural"};
-    std::vector<std::int32_t> start = fill(matrix, watch);
+    std::vector<std::int32_t> start = fill(matrix, natural_blocks, watch);
     std::string chosen = "filled";
     if (choices_.keep_natural && natural_blocks <= blocks(matrix, start)) {
       start = natural_order(matrix.rows);
@@ -80,15 +85,28 @@ class Best final : public Reordering {
   }
 
  private:
-  std::vector<std::int32_t> fill(const CsrMatrix& matrix, Watch& watch) const {
+  std::vector<std::int32_t> fill(const CsrMatrix& matrix, std::int64_t natural_blocks,
+                                 Watch& watch) const {
     const ChainRule rule{.window_rows = choices_.window_rows,
                          .candidates = choices_.candidates,
                          .common_weight = 6,
                          .stretch_rows = choices_.stretch_rows};
     watch.begin_part(0, 0.2);
-    const std::vector<std::int32_t> base = rabbit_walk(matrix, watch).rows;
+    const std::vector<std::int32_t> base = base_order(matrix, natural_blocks, watch);
     watch.begin_part(0.2, 0.5);
-    return chain_rows(matrix, base, rule, watch);
+    return grow_windows(matrix, base, rule, watch);
+  }
+
+  /// An order in which similar rows are near each other. Rows with similar sketches are neighbours,
+  /// but the rows similar to those are anywhere: where stretches divide the rows, they are to be
+  /// those of communities.
+  std::vector<std::int32_t> base_order(const CsrMatrix& matrix, std::int64_t natural_blocks,
+                                       Watch& watch) const {
+    if (choices_.stretch_rows > 0 && matrix.rows > choices_.stretch_rows)
+      return rabbit_walk(matrix, watch).rows;
+    std::vector<std::int32_t> base = order_by_sketches(matrix);
+    if (natural_blocks <= blocks(matrix, base)) return natural_order(matrix.rows);
+    return base;
   }
 
   template <class Matrix>
@@ -110,8 +128,8 @@ const Register<Reordering> entry{{
                 1,
                 0x1p30},
                {"stretch_rows",
-                std::int64_t{32768},
-                "approximate rows of Rabbit Order per chain; 0: one chain for all rows",
+                std::int64_t{1} << 20,
+                "rows that windows choose from; more are divided along Rabbit Order; 0: all rows",
                 {},
                 0,
                 0x1p31},

@@ -33,10 +33,14 @@ inline std::span<const std::int32_t> nearest(std::span<const std::int32_t> list,
   return list.subspan(begin, end - begin);
 }
 
-/// Inverts the sets [0, sets); cols_of(set) returns the distinct columns of a set. Parallel: sets
-/// are counted in chunks, whose number is limited by a memory of four bytes per entry.
-template <class ColsOf>
-Inverted invert(std::int32_t sets, std::int32_t cols, ColsOf cols_of) {
+/// Ranks the sets [0, sets) that hold each column; cols_of(set) returns the distinct columns of a
+/// set. Returns the offsets of the columns' lists [cols + 1] and calls ranked(set, i, place, rank)
+/// for the column i of a set, with the set's rank in the column's list and its place in all lists.
+/// `begin(entries)` is called before. Parallel: sets are counted in chunks, whose number is limited
+/// by a memory of four bytes per entry.
+template <class ColsOf, class Begin, class Ranked>
+std::vector<std::int64_t> rank_sets(std::int32_t sets, std::int32_t cols, ColsOf cols_of,
+                                    Begin begin_lists, Ranked ranked) {
   std::int64_t size = 0;
   for (std::int32_t set = 0; set < sets; ++set) size += std::ssize(cols_of(set));
   const std::int64_t chunks = std::clamp<std::int64_t>(size / std::max(1, cols), 1,
@@ -51,27 +55,39 @@ Inverted invert(std::int32_t sets, std::int32_t cols, ColsOf cols_of) {
       Next& mine = next[begin / chunk_sets];
       mine.resize(cols, 0);
       for (auto set = static_cast<std::int32_t>(begin); set < end; ++set)
-        for (const std::int32_t col : cols_of(set)) body(mine[col], col, set);
+        for (std::int64_t i = 0; const std::int32_t col : cols_of(set))
+          body(mine[col], col, set, i++);
     });
   };
-  for_each_chunk([](std::int32_t& count, std::int32_t, std::int32_t) { ++count; });
+  for_each_chunk([](std::int32_t& count, auto...) { ++count; });
 
-  Inverted inverted;
-  inverted.offsets.resize(std::size_t(cols) + 1, 0);
+  std::vector<std::int64_t> offsets(std::size_t(cols) + 1, 0);
   constexpr std::int64_t kCols = 1 << 14;
   parallel_for(cols, kCols, [&](std::int64_t begin, std::int64_t end) {
     for (Next& chunk : next) {
       if (chunk.empty()) continue;  // sets are divided with nothing left for it
       for (std::int64_t col = begin; col < end; ++col)
-        inverted.offsets[col + 1] +=
-            std::exchange(chunk[col], static_cast<std::int32_t>(inverted.offsets[col + 1]));
+        offsets[col + 1] += std::exchange(chunk[col], static_cast<std::int32_t>(offsets[col + 1]));
     }
   });
-  std::partial_sum(inverted.offsets.begin(), inverted.offsets.end(), inverted.offsets.begin());
-  inverted.sets.resize(size);
-  for_each_chunk([&](std::int32_t& rank, std::int32_t col, std::int32_t set) {
-    inverted.sets[inverted.offsets[col] + rank++] = set;
+  std::partial_sum(offsets.begin(), offsets.end(), offsets.begin());
+  begin_lists(size);
+  for_each_chunk([&](std::int32_t& rank, std::int32_t col, std::int32_t set, std::int64_t i) {
+    ranked(set, i, offsets[col] + rank, rank);
+    ++rank;
   });
+  return offsets;
+}
+
+/// Inverts the sets [0, sets), see rank_sets.
+template <class ColsOf>
+Inverted invert(std::int32_t sets, std::int32_t cols, ColsOf cols_of) {
+  Inverted inverted;
+  inverted.offsets = rank_sets(
+      sets, cols, cols_of, [&](std::int64_t entries) { inverted.sets.resize(entries); },
+      [&](std::int32_t set, std::int64_t, std::int64_t place, std::int32_t) {
+        inverted.sets[place] = set;
+      });
   return inverted;
 }
 

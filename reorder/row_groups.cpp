@@ -1,9 +1,14 @@
 #include "reorder/row_groups.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <numeric>
 #include <utility>
+
+#include "formats/base/parallel.hpp"
+#include "formats/base/parallel_sort.hpp"
+#include "formats/base/raw_vector.hpp"
 
 namespace tessera {
 namespace {
@@ -21,25 +26,42 @@ std::uint64_t hash_of(std::span<const std::int32_t> cols) {
   return hash;
 }
 
-/// For each rank in the base order, the rank of the first row with the same columns. [rows]
-std::vector<std::int32_t> find_leaders(const CsrMatrix& matrix,
-                                       std::span<const std::int32_t> base) {
-  std::vector<Row> rows;
-  rows.reserve(base.size());
-  for (std::int32_t rank = 0; rank < std::ssize(base); ++rank)
-    rows.push_back({hash_of(matrix.row_cols(base[rank])), rank});
-  std::ranges::sort(rows, {}, [](const Row& row) { return std::pair(row.hash, row.rank); });
+/// Where a row is among the rows with its columns.
+struct Place {
+  std::int32_t leader;  // rank in the base order of the first of them
+  std::int32_t index;   // its own index among them
+};
+
+constexpr std::int64_t kGrain = 512;
+
+/// The place of each rank in the base order. [rows]
+RawVector<Place> find_places(const CsrMatrix& matrix, std::span<const std::int32_t> base) {
+  const auto size = std::ssize(base);
+  RawVector<Row> rows(base.size());
+  parallel_for(size, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    for (auto rank = static_cast<std::int32_t>(begin); rank < end; ++rank)
+      rows[rank] = {hash_of(matrix.row_cols(base[rank])), rank};
+  });
+  parallel_sort(rows, [](const Row& a, const Row& b) {
+    return std::pair(a.hash, a.rank) < std::pair(b.hash, b.rank);
+  });
   // Different rows with the same hash stay separate: a group may be missed, but none is wrong.
-  std::vector<std::int32_t> leaders(base.size());
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::int32_t rank = rows[i].rank;
-    leaders[rank] = rank;
-    if (i == 0 || rows[i].hash != rows[i - 1].hash) continue;
-    const std::int32_t leader = leaders[rows[i - 1].rank];
-    if (std::ranges::equal(matrix.row_cols(base[rank]), matrix.row_cols(base[leader])))
-      leaders[rank] = leader;
-  }
-  return leaders;
+  RawVector<Place> places(base.size());
+  const auto place_run = [&](std::int64_t first) {
+    Place place{rows[first].rank, 0};
+    for (std::int64_t i = first; i < size && rows[i].hash == rows[first].hash; ++i, ++place.index) {
+      const std::int32_t rank = rows[i].rank;
+      if (rank != place.leader &&
+          !std::ranges::equal(matrix.row_cols(base[rank]), matrix.row_cols(base[place.leader])))
+        place = {rank, 0};
+      places[rank] = place;
+    }
+  };
+  parallel_for(size, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      if (i == 0 || rows[i].hash != rows[i - 1].hash) place_run(i);
+  });
+  return places;
 }
 
 }  // namespace
@@ -52,18 +74,26 @@ RowGroups group_rows(const CsrMatrix& matrix, std::span<const std::int32_t> base
     for (std::int32_t rank = 0; rank < size; ++rank) groups.offsets.push_back(rank + 1);
     return groups;
   }
-  const std::vector<std::int32_t> leaders = find_leaders(matrix, base);
-  std::vector<std::int32_t> group_of(base.size());
-  for (std::int32_t rank = 0; rank < size; ++rank) {
-    if (leaders[rank] == rank) groups.offsets.push_back(0);
-    // A leader has a lower rank than the others of its group.
-    group_of[rank] = leaders[rank] == rank ? groups.size() - 1 : group_of[leaders[rank]];
-    ++groups.offsets[group_of[rank] + 1];
-  }
+  const RawVector<Place> places = find_places(matrix, base);
+  RawVector<std::int32_t> group_of(base.size());  // at the ranks of leaders
+  std::int32_t count = 0;
+  for (std::int32_t rank = 0; rank < size; ++rank)
+    if (places[rank].leader == rank) group_of[rank] = count++;
+  groups.offsets.resize(std::size_t(count) + 1, 0);
+  const auto for_each_rank = [&](auto body) {
+    parallel_for(size, kGrain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t rank = begin; rank < end; ++rank)
+        body(rank, group_of[places[rank].leader], places[rank].index);
+    });
+  };
+  for_each_rank([&](std::int64_t, std::int32_t group, std::int32_t) {
+    std::atomic_ref(groups.offsets[group + 1]).fetch_add(1, std::memory_order_relaxed);
+  });
   std::partial_sum(groups.offsets.begin(), groups.offsets.end(), groups.offsets.begin());
-  std::vector<std::int32_t> next(groups.offsets.begin(), groups.offsets.end() - 1);
   groups.rows.resize(base.size());
-  for (std::int32_t rank = 0; rank < size; ++rank) groups.rows[next[group_of[rank]]++] = base[rank];
+  for_each_rank([&](std::int64_t rank, std::int32_t group, std::int32_t index) {
+    groups.rows[groups.offsets[group] + index] = base[rank];
+  });
   return groups;
 }
 

@@ -27,7 +27,7 @@ RowPattern ColumnNumbers::number(const CsrMatrix& matrix, std::span<const std::i
 RowPattern number_columns(const CsrMatrix& matrix, std::span<const std::int32_t> rows) {
   // One thread reads the nonzeros once, several read them three times.
   if (num_threads() == 1) return ColumnNumbers().number(matrix, rows);
-  constexpr std::int64_t kGrain = 2048;
+  constexpr std::int64_t kGrain = 512;
   constexpr std::int32_t kNever = std::numeric_limits<std::int32_t>::max();
   const auto count = std::ssize(rows);
   const auto for_each_rank = [&](auto body) {

@@ -61,7 +61,7 @@ class SeenColumns {
 };
 
 /// Calls body(window, seen) for every window, in parallel chunks of kWindowGrain.
-constexpr std::int64_t kWindowGrain = 512;
+constexpr std::int64_t kWindowGrain = 64;
 template <class Body>
 void for_each_window(std::int32_t cols, const Windows& windows, Body body) {
   ScratchPool<SeenColumns> pool;

@@ -34,7 +34,7 @@ std::vector<Offer> find_offers(const RowPattern& pattern, const Windows& windows
         tc_blocks(columns.count(a)) + tc_blocks(columns.count(b)) - tc_blocks(both);
     return static_cast<std::int32_t>(kBlock * saved) + common;
   };
-  constexpr std::int64_t kGrain = 64;  // windows with hubs take many times as long as others
+  constexpr std::int64_t kGrain = 16;  // windows with hubs take many times as long as others
   std::vector<std::vector<Offer>> found((windows.whole() + kGrain - 1) / kGrain);
   ScratchPool<WindowScores> pool;
   parallel_for(windows.whole(), kGrain, [&](std::int64_t begin, std::int64_t end) {

@@ -60,7 +60,7 @@ class PairSearch {
         wishes_(windows.whole()) {}
 
   std::vector<Pair> pairs(Watch& watch) {
-    constexpr std::int64_t kGrain = 64;  // windows with hubs take many times as long as others
+    constexpr std::int64_t kGrain = 16;  // windows with hubs take many times as long as others
     ScratchPool<Scratch> pool;
     parallel_for(windows_.whole(), kGrain, [&](std::int64_t begin, std::int64_t end) {
       if (watch.stop()) return;
@@ -277,7 +277,7 @@ class PairTable {
 std::int64_t swap_pairs(const RowPattern& pattern, std::vector<std::int32_t>& order,
                         std::int32_t height, const std::vector<Pair>& pairs, const BlockCost& cost,
                         Watch& watch) {
-  constexpr std::int64_t kGrain = 16;
+  constexpr std::int64_t kGrain = 4;
   const auto rows_of = [&](std::int32_t window) {
     return std::span(order).subspan(std::size_t(window) * height, height);
   };

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "formats/base/registry.hpp"
 #include "reorder/window_columns.hpp"
@@ -181,7 +182,21 @@ TEST_CASE("best orders matrices of awkward shape, and with a hub, in stretches o
   check_hub("best");
 }
 
-TEST_CASE("stretches have a chain each, the same on any number of threads") {
+TEST_CASE("best gives the same order on any number of threads, from any order to begin with") {
+  const CsrMatrix communities = shuffled_communities();
+  const CsrMatrix hub = random_sparse(6000, 900, 0.004, 21);  // rows of similar length, wide ones
+  for (const CsrMatrix* a : {&communities, &hub}) {
+    std::optional<Permutation> alone;
+    for (const int threads : {1, 2, 5, 16}) {
+      const ThreadCount count(threads);
+      const Permutation rows = best(*a).rows;
+      if (!alone) alone = rows;
+      CHECK(rows == *alone);
+    }
+  }
+}
+
+TEST_CASE("stretches are filled apart, the same on any number of threads") {
   const CsrMatrix a = shuffled_communities();
   const Params::Given given{{"stretch_rows", std::int64_t{500}}};
   const auto with = [&](int threads) {

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <set>
 
+#include "formats/base/kept_threads.hpp"
 #include "formats/base/matrix.hpp"
 #include "formats/base/parallel.hpp"
 #include "formats/base/permutation.hpp"
@@ -107,6 +108,29 @@ TEST_CASE("parallel loops cover every index once and pass on the first failure")
       parallel_for(1000, 1,
                    [](std::int64_t i, std::int64_t) { require(i != 500, "piece {} failed", i); }),
       "piece 500 failed", Error);
+}
+
+TEST_CASE("kept threads run every piece of many loops, with any number of them, and rethrow") {
+  const KeptThreads kept;
+  const KeptThreads again;  // inside another scope: uses the threads of that one
+  std::vector<std::int64_t> sums(64);
+  for (std::int64_t loop = 0; loop < 2000; ++loop) {
+    const ThreadCount threads(1 + static_cast<int>(loop % 5));
+    parallel_for(64, 3, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        parallel_for(2, 1, [&](std::int64_t part, std::int64_t) { sums[i] += part * loop; });
+    });
+  }
+  for (const std::int64_t sum : sums) REQUIRE(sum == 1999 * 2000 / 2);
+
+  const ThreadCount threads(4);
+  CHECK_THROWS_WITH_AS(
+      parallel_for(1000, 1,
+                   [](std::int64_t i, std::int64_t) { require(i != 500, "piece {} failed", i); }),
+      "piece 500 failed", Error);
+  std::atomic<int> pieces = 0;
+  parallel_for(100, 1, [&](std::int64_t, std::int64_t) { ++pieces; });
+  CHECK(pieces == 100);
 }
 
 TEST_CASE("random draws are reproducible, spread and never zero where zero would hide a fault") {
