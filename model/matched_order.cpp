@@ -24,7 +24,7 @@ constexpr double kFilled = 1.676, kOfFilled = -0.1897;
 constexpr double kOrder = 1289, kOrderFetched = 3.562e-3, kOrderNonzero = 8.578e-5;
 
 /// Microseconds in all, for a nonzero, and for a fetched row of B.
-constexpr double kPacking = 30.9, kPackingNonzero = 3.413e-5, kPackingFetched = 3.022e-5;
+constexpr double kPacking = 27.26, kPackingNonzero = 3.578e-5, kPackingFetched = 3.32e-5;
 
 class MatchedModel final : public OrderModel {
  public:

@@ -3,10 +3,10 @@
 // are fitted to the times of 24 matrices at N = 32, 128 and 512 on one H200
 // (notebooks/own_spmm_fit.py, experiments/results/spmm).
 //
-// Of tessera_spmm and rows_spmm the one so chosen takes 1.003 times the faster one's time in
-// geometric mean and 1.09 times at most. Where each matrix is left out of the fit in turn, it
-// takes 1.008 times and 1.27 times at most. The times themselves are off by 8 to 12 % in the mean
-// and by 56 % at most, where warps of rows_spmm are wide; those of tall_spmm by 13 and 46 %.
+// Of tessera_spmm and rows_spmm the one so chosen takes 1.002 times the faster one's time in
+// geometric mean and 1.06 times at most. Where each matrix is left out of the fit in turn, it
+// takes 1.004 times and 1.14 times at most. The times themselves are off by 9 to 12 % in the mean
+// and by 49 % at most, where warps of rows_spmm are wide; those of tall_spmm by 14 and 51 %.
 // dense_spmm has a formula of its own. On another device the factors are scaled by its rates, which
 // nothing has measured.
 
@@ -26,17 +26,17 @@ namespace {
 struct TileFactors {
   double start, fetched, written, uncached, rows, blocks, longest;
 };
-constexpr TileFactors kTilesFp32{1.684, 0.1063, 0.1687, 0.08686, 0.009331, 0.08082, 0.1017};
+constexpr TileFactors kTilesFp32{2.102, 0.1067, 0.1609, 0.09264, 0.01037, 0.08127, 0.09261};
 constexpr TileFactors kTiles16Bits{2.955, 0.06395, 0.3243, 0.008792, 0.008185, 0.1791, 0.1169};
 
 struct RowFactors {
   double start, loaded, fetched, written, uncached, rows, nonzeros;
 };
-constexpr RowFactors kRowsFp32{2.391, 0.05734, 0.1054, 0.2722, 0.03957, 1.813e-09, 0.002149};
+constexpr RowFactors kRowsFp32{3.032, 0.05769, 0.1049, 0.2232, 0.08294, 1.43e-10, 0.001661};
 constexpr RowFactors kRows16Bits{4.324, 0.04268, 0.08716, 0.4364, 0.05231, 0.016, 0.008465};
 
 /// The same where units are rows: what they cost besides bytes was not told apart.
-constexpr RowFactors kDirectFp32{0.5094, 0.03224, 0.1071, 0.3678, 0.001775, 0, 0};
+constexpr RowFactors kDirectFp32{0.5228, 0.05783, 0.09435, 0.3916, 0.006226, 0, 0};
 constexpr RowFactors kDirect16Bits{4.999, 0.08047, 0.1317, 0.3561, 4.207e-07, 0, 0};
 
 /// Megabytes of A, B and C that the L2 of an H200 keeps from one product to the next.

@@ -351,6 +351,7 @@ inline const std::vector<Choice>& kernel_choices() {
        {{"precision", std::string("fp16_scaled")},
         {"columns", std::string("64")},
         {"max_blocks", std::int64_t{2}}}},
+      {"rows_spmm", {{"columns", std::int64_t{16}}, {"nonzeros", std::string("direct")}}},
       {"rows_spmm"},
       {"rows_spmm", {{"nonzeros", std::string("direct")}}},
       {"rows_spmm", {{"nonzeros", std::string("direct")}, {"turns", std::int64_t{2}}}},

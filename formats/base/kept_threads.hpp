@@ -9,8 +9,8 @@ class Team;
 
 /// Keeps the threads of the calling thread's parallel loops from one loop to the next, until the
 /// end of the scope. For many short loops: a loop then costs a few microseconds instead of some
-/// tens for each thread. Between two loops a thread looks for work for some tens of microseconds,
-/// then sleeps. Scopes may be nested; the outermost one has the threads.
+/// tens for each thread. Between two loops a thread looks for work for some tenths of a
+/// millisecond, then sleeps. Scopes may be nested; the outermost one has the threads.
 class KeptThreads {
  public:
   KeptThreads();

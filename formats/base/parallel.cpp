@@ -52,7 +52,7 @@ void pause() {
 /// then asleep. Returns the value.
 template <class Done>
 std::uint32_t wait_for(const std::atomic<std::uint32_t>& value, Done is_done) {
-  constexpr int kLooks = 1000;
+  constexpr int kLooks = 10'000;
   for (int look = 0; look < kLooks; ++look) {
     const std::uint32_t now = value.load(std::memory_order_acquire);
     if (is_done(now)) return now;
