@@ -25,6 +25,12 @@ class Probe {
 /// forked any more; so is count_gpus().
 Json look_at_machine();
 
+/// What the probe of the GPU sees, for a process that uses it anyway; null where there is none.
+Json look_at_gpu();
+
+/// What all probes see, of which the GPU's has looked elsewhere. Uses no GPU.
+Json look_with(const Json& gpu);
+
 /// The GPUs that this process can use.
 Json count_gpus();
 
