@@ -26,9 +26,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// Lets this process keep memory that it frees, for its next point: the system clears every page
-/// that it hands out anew, which takes about as long as a point's copies of C.
+/// that it hands out anew, which takes about as long as a point's copies of C. Threads share one
+/// heap: those of their own hold no more than 64 MB, and what is larger would go back to the system.
 void keep_freed_memory() {
 #ifdef __GLIBC__
+  mallopt(M_ARENA_MAX, 1);
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 #endif
