@@ -54,7 +54,8 @@ class Nvml {
     for (unsigned i = 0; i < count; ++i) pids.push_back(static_cast<int>(found[i].pid));
     return pids;
   }
-  /// The GPUs of this host, where CUDA sees each of them as one device.
+  /// The GPUs of this host, where CUDA sees each of them as one device, and its driver is no older
+  /// than this program.
   static std::optional<int> whole_gpus() {
     void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return {};
@@ -63,9 +64,12 @@ class Nvml {
     const auto by_index =
         find<int (*)(unsigned, Device*)>(library, "nvmlDeviceGetHandleByIndex_v2");
     const auto mig = find<int (*)(Device, unsigned*, unsigned*)>(library, "nvmlDeviceGetMigMode");
+    const auto version = find<int (*)(int*)>(library, "nvmlSystemGetCudaDriverVersion_v2");
     unsigned found = 0;
+    int of_driver = 0;
     if (init == nullptr || count == nullptr || by_index == nullptr || mig == nullptr ||
-        init() != 0 || count(&found) != 0)
+        version == nullptr || init() != 0 || count(&found) != 0 || version(&of_driver) != 0 ||
+        of_driver / 1000 < CUDART_VERSION / 1000)
       return {};
     for (unsigned i = 0; i < found; ++i) {
       Device device = nullptr;
@@ -153,12 +157,18 @@ class GpuProbe final : public Probe {
     return description;
   }
 
-  /// NVML answers much sooner than the driver starts; it does not know what CUDA may see of them.
+  bool is_sure() const override { return count_without_driver().value_or(0) > 0; }
+
   int count() const override {
-    if (std::getenv("CUDA_VISIBLE_DEVICES") == nullptr)
-      if (const std::optional<int> whole = Nvml::whole_gpus()) return *whole;
+    if (const std::optional<int> sure = count_without_driver()) return *sure;
     int count = 0;
     return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+  }
+
+ private:
+  /// NVML answers much sooner than the driver starts. It does not know what of them CUDA may see.
+  static std::optional<int> count_without_driver() {
+    return std::getenv("CUDA_VISIBLE_DEVICES") == nullptr ? Nvml::whole_gpus() : std::nullopt;
   }
 };
 

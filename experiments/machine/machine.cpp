@@ -83,6 +83,11 @@ Json count_gpus() {
   return probes.contains(kGpuProbe) ? probes.make(kGpuProbe)->count() : 0;
 }
 
+bool surely_has_gpu() {
+  const auto& probes = Registry<Probe>::instance();
+  return probes.contains(kGpuProbe) && probes.make(kGpuProbe)->is_sure();
+}
+
 Json environment_record() { return environment_record(in_own_process(look_at_machine)); }
 
 Json environment_record(const Json& seen) {
