@@ -1,7 +1,9 @@
 // Memory of the host that the device writes at the full rate of the bus. The runtime copies to
 // other memory through a buffer of its own, and new memory costs a fault for every page as well.
 //
-// To pin memory takes as long as many copies: the process keeps what is given back for the next.
+// To pin memory takes as long as many copies: the process keeps what is given back for the next. It
+// gives no block back to the system but for a larger one, by the thread that uses the device: the
+// runtime waits for the device then, and another thread that has read a result may not disturb it.
 #pragma once
 
 #include <cstddef>

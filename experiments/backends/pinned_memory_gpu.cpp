@@ -2,15 +2,12 @@
 
 #include <cuda_runtime_api.h>
 
-#include <algorithm>
 #include <mutex>
 #include <new>
 #include <vector>
 
 namespace tessera {
 namespace {
-
-constexpr std::size_t kKept = 2;  // blocks: the results of two launches of a product
 
 struct Block {
   std::byte* data = nullptr;
@@ -56,10 +53,6 @@ void give_back(Block block) {
   Pool& to = pool();
   const std::lock_guard lock(to.mutex);
   to.free.push_back(block);
-  if (to.free.size() <= kKept) return;
-  const auto least = std::ranges::min_element(to.free, {}, &Block::room);
-  cudaFreeHost(least->data);
-  to.free.erase(least);
 }
 
 }  // namespace

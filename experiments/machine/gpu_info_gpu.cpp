@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <vector>
 
 #include "experiments/machine/gpu_load.hpp"
@@ -53,6 +54,32 @@ class Nvml {
     for (unsigned i = 0; i < count; ++i) pids.push_back(static_cast<int>(found[i].pid));
     return pids;
   }
+  /// The GPUs of this host, where CUDA sees each of them as one device, and its driver is no older
+  /// than this program.
+  static std::optional<int> whole_gpus() {
+    void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) return {};
+    const auto init = find<int (*)()>(library, "nvmlInit_v2");
+    const auto count = find<int (*)(unsigned*)>(library, "nvmlDeviceGetCount_v2");
+    const auto by_index =
+        find<int (*)(unsigned, Device*)>(library, "nvmlDeviceGetHandleByIndex_v2");
+    const auto mig = find<int (*)(Device, unsigned*, unsigned*)>(library, "nvmlDeviceGetMigMode");
+    const auto version = find<int (*)(int*)>(library, "nvmlSystemGetCudaDriverVersion_v2");
+    unsigned found = 0;
+    int of_driver = 0;
+    if (init == nullptr || count == nullptr || by_index == nullptr || mig == nullptr ||
+        version == nullptr || init() != 0 || count(&found) != 0 || version(&of_driver) != 0 ||
+        of_driver / 1000 < CUDART_VERSION / 1000)
+      return {};
+    for (unsigned i = 0; i < found; ++i) {
+      Device device = nullptr;
+      unsigned divided = 0, pending = 0;
+      if (by_index(i, &device) != 0) return {};
+      const int status = mig(device, &divided, &pending);
+      if (status != kNotSupported && (status != 0 || divided != 0)) return {};
+    }
+    return static_cast<int>(found);
+  }
   std::string driver() const {
     std::array<char, 96> text{};
     if (device_ == nullptr || driver_ == nullptr || driver_(text.data(), text.size()) != 0)
@@ -72,6 +99,8 @@ class Nvml {
     unsigned gpu_instance;
     unsigned compute_instance;
   };
+
+  static constexpr int kNotSupported = 3;  // NVML_ERROR_NOT_SUPPORTED
 
   Nvml() {
     void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -128,9 +157,18 @@ class GpuProbe final : public Probe {
     return description;
   }
 
+  bool is_sure() const override { return count_without_driver().value_or(0) > 0; }
+
   int count() const override {
+    if (const std::optional<int> sure = count_without_driver()) return *sure;
     int count = 0;
     return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+  }
+
+ private:
+  /// NVML answers much sooner than the driver starts. It does not know what of them CUDA may see.
+  static std::optional<int> count_without_driver() {
+    return std::getenv("CUDA_VISIBLE_DEVICES") == nullptr ? Nvml::whole_gpus() : std::nullopt;
   }
 };
 

@@ -15,6 +15,8 @@
 namespace tessera {
 namespace {
 
+constexpr const char* kGpuProbe = "gpu";
+
 std::string cpu_model() {
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);)
@@ -62,16 +64,28 @@ Json build_description() {
           {"compiler", kBuildCompiler}, {"flags", kBuildFlags},   {"cuda", kBuildCuda}};
 }
 
-Json look_at_machine() {
+Json look_at_machine() { return look_with(look_at_gpu()); }
+
+Json look_at_gpu() {
+  const auto& probes = Registry<Probe>::instance();
+  return probes.contains(kGpuProbe) ? probes.make(kGpuProbe)->look() : Json();
+}
+
+Json look_with(const Json& gpu) {
   Json looks = Json::object();
   for (const std::string& name : Registry<Probe>::instance().names())
-    looks[name] = Registry<Probe>::instance().make(name)->look();
+    looks[name] = name == kGpuProbe ? gpu : Registry<Probe>::instance().make(name)->look();
   return looks;
 }
 
 Json count_gpus() {
   const auto& probes = Registry<Probe>::instance();
-  return probes.contains("gpu") ? probes.make("gpu")->count() : 0;
+  return probes.contains(kGpuProbe) ? probes.make(kGpuProbe)->count() : 0;
+}
+
+bool surely_has_gpu() {
+  const auto& probes = Registry<Probe>::instance();
+  return probes.contains(kGpuProbe) && probes.make(kGpuProbe)->is_sure();
 }
 
 Json environment_record() { return environment_record(in_own_process(look_at_machine)); }

@@ -19,14 +19,26 @@ class Probe {
 
   /// How many of it this process can use.
   virtual int count() const { return 0; }
+
+  /// True where it is known sooner than by a look that there is one.
+  virtual bool is_sure() const { return false; }
 };
 
 /// What the probes see. For a process of its own, since one that has looked at the GPU cannot be
 /// forked any more; so is count_gpus().
 Json look_at_machine();
 
+/// What the probe of the GPU sees, for a process that uses it anyway; null where there is none.
+Json look_at_gpu();
+
+/// What all probes see, of which the GPU's has looked elsewhere. Uses no GPU.
+Json look_with(const Json& gpu);
+
 /// The GPUs that this process can use.
 Json count_gpus();
+
+/// True where it is known, without the start of the driver, that it can use one. Likewise.
+bool surely_has_gpu();
 
 /// The env record of a run, from what look_at_machine() has seen: build, CPU, host, GPU. env_id is
 /// a hash of what does not change between two runs on one machine.

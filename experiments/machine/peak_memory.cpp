@@ -4,6 +4,7 @@
 
 #include <malloc.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -12,6 +13,8 @@
 
 namespace tessera {
 namespace {
+
+std::atomic<bool> is_shared = false;
 
 /// -1 when there is none.
 std::int64_t high_water_mark() {
@@ -23,7 +26,13 @@ std::int64_t high_water_mark() {
 
 }  // namespace
 
+void share_process_memory() { is_shared = true; }
+
 PeakMemory::PeakMemory() {
+  if (is_shared) {
+    problem_ = "other points use the memory of this process at the same time";
+    return;
+  }
   // Freed memory that the allocator keeps would be reused without being counted.
   malloc_trim(0);
   std::ofstream reset("/proc/self/clear_refs");

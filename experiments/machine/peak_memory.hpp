@@ -7,6 +7,10 @@
 
 namespace tessera {
 
+/// Threads of this process do other work from now on: no PeakMemory of it has a peak any more,
+/// since it would be that of all of them.
+void share_process_memory();
+
 /// Starts counting when it is made. Counts resident pages of the whole process, so nothing else
 /// should run; the kernel's own count may be off by some hundred kilobytes.
 class PeakMemory {

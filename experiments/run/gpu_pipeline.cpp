@@ -11,30 +11,28 @@
 namespace tessera {
 namespace {
 
-constexpr int kCoresOfWorker = 2;  // where there are as many
-// Each has a CUDA context, which takes time, and memory of the GPU.
-constexpr int kMostWorkersOfGpu = 8, kMostWithoutChecks = 4;
+constexpr int kCoresOfLane = 2;  // where there are as many
+constexpr int kMostLanes = 8;    // each has a matrix, its packed form and its operands
 
 }  // namespace
 
-std::vector<WorkerPlace> places_of_gpus(int gpus, const std::vector<int>& cores, bool checked) {
+std::vector<WorkerPlace> places_of_gpus(int gpus, const Cores& cores) {
   const int have = static_cast<int>(cores.size());
-  const int workers =
-      std::clamp(have / gpus / kCoresOfWorker, 2, checked ? kMostWorkersOfGpu : kMostWithoutChecks);
-  const int each = have / (gpus * workers);
+  const int lanes = std::clamp(have / gpus / kCoresOfLane, 2, kMostLanes);
+  const int each = have / (gpus * lanes);
   std::vector<WorkerPlace> places;
-  for (int worker = 0; worker < workers; ++worker) {
-    for (int gpu = 0; gpu < gpus; ++gpu) {
-      const auto first = cores.begin() + each * (gpu * workers + worker);
-      places.push_back({gpu, {first, first + each}});
-    }
+  auto first = cores.begin();
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    WorkerPlace& place = places.emplace_back(WorkerPlace{gpu, {}});
+    for (int lane = 0; lane < lanes; ++lane, first += each)
+      place.lanes.emplace_back(first, first + each);
   }
   return places;
 }
 
-std::vector<int> own_cores() {
+Cores own_cores() {
   cpu_set_t allowed;
-  std::vector<int> cores;
+  Cores cores;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return cores;
   for (int core = 0; core < CPU_SETSIZE; ++core)
     if (CPU_ISSET(core, &allowed)) cores.push_back(core);
@@ -60,13 +58,19 @@ void go_to(const WorkerPlace& place) {
     const std::string device = visible_device(visible == nullptr ? "" : visible, place.gpu);
     ::setenv("CUDA_VISIBLE_DEVICES", device.c_str(), 1);
   }
-  if (place.cores.empty()) return;
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  for (const int core : place.cores) CPU_SET(core, &cores);
+  Cores all;
+  for (const Cores& of_lane : place.lanes) all.insert(all.end(), of_lane.begin(), of_lane.end());
+  stay_on(all);
+  set_num_threads(static_cast<int>(place.lanes.front().size()));
+}
+
+void stay_on(const Cores& cores) {
+  if (cores.empty()) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) CPU_SET(core, &set);
   // Where it is refused, timings are less quiet, and right all the same.
-  if (sched_setaffinity(0, sizeof cores, &cores) == 0)
-    set_num_threads(static_cast<int>(place.cores.size()));
+  sched_setaffinity(0, sizeof set, &set);
 }
 
 }  // namespace tessera

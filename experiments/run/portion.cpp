@@ -17,15 +17,17 @@ void Portion::done(std::size_t place, Clock::time_point now, double attempt_s) {
   last_ = now;
 }
 
-double Portion::saved_by_split_s() const {
+double Portion::saved_by_split_s(bool same_device) const {
   if (done_ < 2) return 0;
-  const std::chrono::duration<double> others = last_ - first_;
-  const double reading_s = std::max(first_s_ - others_s_ / (done_ - 1), 0.0);
-  return static_cast<double>(left_.size() / 2) * others.count() / (done_ - 1) - reading_s;
+  const int others = done_ - 1;
+  const double working_s = others_s_ / others;
+  const double passing_s = std::chrono::duration<double>(last_ - first_).count() / others;
+  const double reading_s = std::max(first_s_ - working_s, 0.0);
+  return static_cast<double>(left_.size() / 2) * (same_device ? working_s : passing_s) - reading_s;
 }
 
-bool Portion::may_be_split() const {
-  return left_.size() >= 2 && (done_ < 2 || saved_by_split_s() > 0);
+bool Portion::may_be_split(bool same_device) const {
+  return left_.size() >= 2 && (done_ < 2 || saved_by_split_s(same_device) > 0);
 }
 
 std::deque<const PlanEntry*> Portion::split() {

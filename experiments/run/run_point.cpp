@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <new>
-#include <thread>
 #include <utility>
 
 #include "experiments/backends/backend.hpp"
@@ -15,26 +14,26 @@
 #include "experiments/run/point_identity.hpp"
 #include "experiments/run/point_inputs.hpp"
 #include "formats/base/hash.hpp"
+#include "formats/base/loop_threads.hpp"
 #include "formats/base/parallel.hpp"
 #include "reorder/reordering.hpp"
 
 namespace tessera {
 namespace {
 
-/// Parallel loops on that many threads until it goes out of scope; 0 changes nothing.
+/// Parallel loops of this thread on as many threads as a point asks for.
 class ThreadScope {
  public:
-  explicit ThreadScope(std::int64_t threads) : before_(num_threads()) {
-    require<Unsupported>(threads <= before_, "{} threads are requested, this process has {}",
-                         threads, before_);
-    if (threads > 0) set_num_threads(static_cast<int>(threads));
-  }
-  ~ThreadScope() { set_num_threads(before_); }
-  ThreadScope(const ThreadScope&) = delete;
-  ThreadScope& operator=(const ThreadScope&) = delete;
+  explicit ThreadScope(std::int64_t threads) : threads_(checked(threads)) {}
 
  private:
-  int before_;
+  static int checked(std::int64_t threads) {
+    require<Unsupported>(threads <= num_threads(), "{} threads are requested, this process has {}",
+                         threads, num_threads());
+    return static_cast<int>(threads);
+  }
+
+  ThreadsOfLoops threads_;
 };
 
 /// The terms of all sums of A B.
@@ -91,6 +90,13 @@ std::optional<BitComparison> compare_with_emulation(LastValueCache<Matrix, Emula
   }
 }
 
+/// An error of this program's, or a lack of memory. Others are the CUDA runtime's, and stick to the
+/// process.
+bool is_own(const std::exception& error) {
+  return dynamic_cast<const Error*>(&error) != nullptr ||
+         dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+}
+
 /// The kernel and format picked for kernel "auto".
 struct AdviceKey {
   OrderKey order;
@@ -105,10 +111,9 @@ struct AdviceKey {
 
 struct PointRunner::State {
   PointInputs inputs;
-  SharedTurn* gpu_turn = nullptr;
-  SharedTurn* opening_turn = nullptr;
-  std::unique_ptr<Backend> backend = {};  // of the point that is worked on
-  bool backend_worked = false;            // it has begun to
+  DeviceTurn* turn = nullptr;
+  std::size_t user = 0;
+  bool lost_device = false;  // in the point that is worked on
   LastValueCache<KernelChoice, AdviceKey> chosen = {};
   // Rows in the order of the packed matrix.
   LastValueCache<DenseMatrix, EmulationKey> emulated = {};
@@ -116,30 +121,24 @@ struct PointRunner::State {
   DenseMatrix last_c = {};
   SkipPart at = {};     // the part of the request that is worked on
   double waited_s = 0;  // for the GPU, in the point that is worked on
-  bool opened = false;
-  std::jthread opening = {};
-
   void run(const Point& point, const PointIdentity& identity, Record& record);
 
-  /// What `work` returns; where it needs the GPU, while no other process uses it.
+  /// What `work` returns; where it needs the device, while no other thread uses it.
   template <class Work>
-  auto in_turn(const Point& point, Work work) {
-    const Stopwatch watch;
-    if (opening.joinable()) opening.join();
-    waited_s += watch.seconds();
-    std::optional<SharedTurn::Held> turn;
-    backend_worked = true;
-    if (gpu_turn != nullptr && backend_traits(point.backend).needs_gpu)
-      waited_s += turn.emplace(*gpu_turn).waited_s();
-    return work();
+  auto in_turn(const Point& point, const Backend& backend, Work work) {
+    std::optional<DeviceTurn::Held> held;
+    if (turn != nullptr && backend_traits(point.backend).needs_gpu)
+      waited_s += held.emplace(*turn, user).waited_s();
+    try {
+      return work();
+    } catch (const std::exception& error) {
+      // While the turn is held: no other point is to fail of this one's loss. A library may call it
+      // a lack of memory, or a case that it does not take.
+      lost_device = !is_own(error) || backend.has_lost_device();
+      if (held && lost_device) turn->close();
+      throw;
+    }
   }
-
-  /// Starts to open the device, while this process does what needs none. The driver opens one after
-  /// the other, so that the processes take turns: the first can measure when the next one, on
-  /// another GPU, begins. Nobody measures on this GPU meanwhile.
-  void open_device(const Point& point);
-
-  bool lost_device() const { return backend_worked && backend->has_lost_device(); }
 
   /// One function per task.
   void run_task(const DenseProduct&, const Point& point, const LoadedInput& source,
@@ -164,11 +163,7 @@ struct PointRunner::State {
 };
 
 void PointRunner::State::run(const Point& point, const PointIdentity& identity, Record& record) {
-  BackendChoice choice = find_backend(point.backend);
-  backend = std::move(choice.backend);
   record.versions = identity.versions();
-  if (choice.missing.empty()) open_device(point);
-
   at = {"matrix", point.matrix};
   const LoadedInput& source = inputs.a(point);
   record.point_id = identity.point_id(inputs.content_hash(point));
@@ -179,21 +174,13 @@ void PointRunner::State::run(const Point& point, const PointIdentity& identity, 
   }
   record.prep = {.load_s = source.file.load_s, .load_from_cache = source.file.from_cache};
   at = {"backend", point.backend};
+  // After the matrices: to ask may wait for the start of the driver.
+  const BackendChoice choice = find_backend(point.backend);
   require<Unsupported>(choice.missing.empty(), "{}", choice.missing);
 
-  std::visit([&](const auto& task) { run_task(task, point, source, *backend, record); },
+  std::visit([&](const auto& task) { run_task(task, point, source, *choice.backend, record); },
              point.task);
-  record.origin = backend->origin();
-}
-
-void PointRunner::State::open_device(const Point& point) {
-  if (opened || opening_turn == nullptr || !backend_traits(point.backend).needs_gpu) return;
-  opened = true;
-  opening = std::jthread([this, name = point.backend] {
-    const auto own = find_backend(name).backend;  // the point's may be gone before
-    const SharedTurn::Held opens(*opening_turn), uses_gpu(*gpu_turn);
-    own->open_device();
-  });
+  record.origin = choice.backend->origin();
 }
 
 const OrderedInput& PointRunner::State::ordered(const Point& point, const LoadedInput& source,
@@ -237,7 +224,7 @@ void PointRunner::State::run_task(const DenseProduct& requested, const Point& gi
   if (backend_traits(point.backend).predicts) record.analysis = inputs.analysis(point, a);
   const Multiplication multiplication{point, *kernel, *packed.matrix, b, a.order().rows};
   backend.prepare(multiplication);
-  BackendResult result = in_turn(point, [&] { return backend.run(multiplication); });
+  BackendResult result = in_turn(point, backend, [&] { return backend.run(multiplication); });
   result.finish();
   record.found = std::move(result.findings);
   const double flops =
@@ -295,7 +282,8 @@ void PointRunner::State::run_task(const SparseProduct& product, const Point& poi
   const auto kernel = make_registered<SpgemmKernel>(product.kernel);
   const CsrMatrix* mask = inputs.sparse_mask(point, a, b);
   const SparseMultiplication multiplication{point, *kernel, a.matrix, b, mask};
-  SparseProductResult result = in_turn(point, [&] { return backend.multiply(multiplication); });
+  SparseProductResult result =
+      in_turn(point, backend, [&] { return backend.multiply(multiplication); });
   record.found = std::move(result.findings);
   // Under a mask the kernel need not be the one that it chooses for the whole product.
   if (const auto path = mask ? std::nullopt : kernel->path_of(a.matrix, b)) {
@@ -351,7 +339,8 @@ void PointRunner::State::run_task(const SampledProduct& product, const Point& po
   add_packed(*packed.matrix, *record.prep);
   const auto& [x, y] = inputs.dense_factors(product, a);
   const SampledMultiplication multiplication{point, *kernel, a.matrix, *packed.matrix, x, y};
-  SampledProductResult result = in_turn(point, [&] { return backend.multiply(multiplication); });
+  SampledProductResult result =
+      in_turn(point, backend, [&] { return backend.multiply(multiplication); });
   record.found = std::move(result.findings);
   const double flops = 2.0 * static_cast<double>(a.matrix.nnz()) * static_cast<double>(product.n);
   record.gflops = giga_rate(flops, result.time_us);
@@ -391,7 +380,9 @@ void PointRunner::State::run_task(const Packing& packing, const Point& point,
   const OrderedInput& a = ordered(point, source, record);
   const auto format = make_registered<Format>(packing.format);
   at = {"format", packing.format.name};
-  PackingResult result = in_turn(point, [&] { return backend.pack({point, *format, a.matrix}); });
+  PackingResult result = in_turn(point, backend, [&] {
+    return backend.pack({point, *format, a.matrix});
+  });
   record.found = std::move(result.findings);
   PreparationPart& prep = *record.prep;
   const bool on_gpu = backend_traits(point.backend).needs_gpu;
@@ -416,7 +407,7 @@ void PointRunner::State::run_task(const Ordering& ordering, const Point& point,
   at = {"order", point.reorder.name};
   const auto reordering = make_registered<Reordering>(point.reorder);
   Watch watch = inputs.watch(point);
-  OrderingResult result = in_turn(point, [&] {
+  OrderingResult result = in_turn(point, backend, [&] {
     const ThreadScope threads(ordering.threads);
     return backend.reorder({point, *reordering, source.matrix, watch});
   });
@@ -432,9 +423,8 @@ void PointRunner::State::run_task(const Ordering& ordering, const Point& point,
 }
 
 PointRunner::PointRunner(PointRunnerOptions options)
-    : state_(new State{.inputs = PointInputs(options),
-                       .gpu_turn = options.gpu_turn,
-                       .opening_turn = options.opening_turn}) {}
+    : state_(
+          new State{.inputs = PointInputs(options), .turn = options.turn, .user = options.user}) {}
 PointRunner::~PointRunner() = default;
 
 std::string PointRunner::point_id(const Point& point) {
@@ -452,7 +442,7 @@ Attempt PointRunner::run(const Point& point) {
   Attempt attempt{base_record(point, identity), false};
   Record& record = attempt.record;
   state_->waited_s = 0;
-  state_->backend_worked = false;
+  state_->lost_device = false;
   const auto end = [&](const char* status, const std::string& reason) {
     record.status = status;
     record.reason = reason;
@@ -472,13 +462,10 @@ Attempt PointRunner::run(const Point& point) {
   } catch (const Error& error) {
     end("failed", error.what());
   } catch (const std::exception& error) {
-    // Not one of ours: the CUDA runtime's errors stick to the process.
     end("failed", error.what());
     attempt.restart_needed = true;
   }
-  // A library may call the loss of the GPU a lack of memory, or a case that it does not take.
-  if (record.status != "ok" && record.status != "wrong" && !attempt.restart_needed &&
-      state_->lost_device()) {
+  if (state_->lost_device && !attempt.restart_needed) {
     attempt.restart_needed = true;
     record.skip.reset();
     end("failed", record.reason.value_or("") + " (the process has lost its device)");

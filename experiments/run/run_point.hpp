@@ -12,7 +12,7 @@
 
 #include "experiments/points/point.hpp"
 #include "experiments/records/record.hpp"
-#include "experiments/run/shared_turn.hpp"
+#include "experiments/run/device_turn.hpp"
 #include "formats/base/matrix.hpp"
 
 namespace tessera {
@@ -24,10 +24,10 @@ struct Attempt {
 };
 
 struct PointRunnerOptions {
-  SharedTurn* gpu_turn = nullptr;      // is taken to use the GPU; null where no other process does
-  SharedTurn* opening_turn = nullptr;  // likewise, to make this process's context on it
-  bool fresh_orders = false;           // compute every order, even one that is in the cache
-  bool keeps_truth = false;            // of A B, for further points of the same A and B
+  DeviceTurn* turn = nullptr;  // is taken to use the device; null where no other thread does
+  std::size_t user = 0;        // the number by which this runner takes it
+  bool fresh_orders = false;   // compute every order, even one that is in the cache
+  bool keeps_truth = false;    // of A B, for further points of the same A and B
 
   /// Called when the computation of an order begins, and whenever the reordering reports progress.
   std::function<void(const Point& point, double share)> tell_order = {};

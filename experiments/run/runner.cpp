@@ -15,8 +15,8 @@
 #include "experiments/records/record_index.hpp"
 #include "experiments/records/record_set.hpp"
 #include "experiments/run/gpu_pipeline.hpp"
+#include "experiments/run/handout.hpp"
 #include "experiments/run/interrupt.hpp"
-#include "experiments/run/portion.hpp"
 #include "experiments/run/progress.hpp"
 #include "experiments/run/run_point.hpp"
 #include "experiments/run/worker.hpp"
@@ -168,9 +168,12 @@ RunSummary summarise(const Plan& plan, Find attempt_at) {
   return summary;
 }
 
-bool is_checked(const Plan& plan) {
-  return std::ranges::any_of(plan.entries,
-                             [](const PlanEntry& entry) { return entry.point.check.enabled; });
+/// The backend of a point that needs a device; empty where none does.
+std::string device_backend(const Plan& plan) {
+  const auto found = std::ranges::find_if(plan.entries, [](const PlanEntry& entry) {
+    return backend_traits(entry.point.backend).needs_gpu;
+  });
+  return found == plan.entries.end() ? "" : found->point.backend;
 }
 
 /// The moment `seconds` from now; far beyond any run, the end of time.
@@ -181,17 +184,23 @@ Clock::time_point moment_after(double seconds) {
          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
+/// A worker that opens a device says what it sees there. Where it has not for so long, another
+/// process looks.
+constexpr double kLongestLookS = 5;
+
 /// One run: assigns matrices to worker processes, collects events, writes records.
 class Run {
  public:
   Run(const Plan& plan, const RunOptions& options)
       : options_(options),
+        opens_(options.gpus > 0 ? device_backend(plan) : ""),
+        // The driver starts while this process goes on.
+        seen_(opens_.empty() ? std::make_unique<OwnProcess>(look_at_machine) : nullptr),
         writer_(options.out + "/" + options.file),
         known_(options.out),
-        places_(options.gpus > 0 ? places_of_gpus(options.gpus, own_cores(), is_checked(plan))
+        places_(options.gpus > 0 ? places_of_gpus(options.gpus, own_cores())
                                  : std::vector<WorkerPlace>(std::max(options.jobs, 1))),
-        gpu_turns_(options.gpus),
-        remaining_(static_cast<int>(places_.size())) {
+        remaining_(lane_count()) {
     stop_at_ = moment_after(options.max_seconds);
     collect(plan);
     learn_from(plan);
@@ -201,11 +210,12 @@ class Run {
     const InterruptGuard guard;
     Progress progress(static_cast<int>(total_), &remaining_);
     progress_ = &progress;
-    while ((!waiting_.empty() || !workers_.empty()) && !InterruptGuard::interrupted() &&
+    while ((handout_.has_any() || is_someone_at_work()) && !InterruptGuard::interrupted() &&
            Clock::now() < stop_at_) {
-      while (!waiting_.empty() && workers_.size() < places_.size()) start_next();
+      start_workers();
       wait_for_events();
     }
+    store_held();
     workers_.clear();
     env_id();
     writer_.sync();
@@ -222,20 +232,36 @@ class Run {
   }
 
  private:
+  int lane_count() const {
+    std::size_t lanes = 0;
+    for (const WorkerPlace& place : places_) lanes += place.lanes.size();
+    return static_cast<int>(lanes);
+  }
+
+  /// False where all that is left is the system's work at the end of a process.
+  bool is_someone_at_work() const {
+    return std::ranges::any_of(workers_, [&](const auto& worker) {
+      return !worker->says_end() || !worker->unfinished().empty() ||
+             handout_.has_for(place_of_.at(worker.get()));
+    });
+  }
+
   /// Of the env record, which is written before the first record of a point.
   const std::string& env_id() {
-    if (env_id_.empty()) {
-      const Json environment = environment_record(seen_.answer());
-      env_id_ = environment.at("env_id");
-      if (!known_.environments().contains(env_id_)) writer_.add(environment);
-    }
+    if (env_id_.empty()) name_machine(seen_ ? seen_->answer() : in_own_process(look_at_machine));
     return env_id_;
   }
 
-  /// Groups the points to run by matrix. Where several workers share them, those that cost most are
-  /// the first: none of them is then the last to end.
+  void name_machine(const Json& seen) {
+    const Json environment = environment_record(seen);
+    env_id_ = environment.at("env_id");
+    if (!known_.environments().contains(env_id_)) writer_.add(environment);
+  }
+
+  /// Groups the points to run by matrix.
   void collect(const Plan& plan) {
     std::map<std::string, std::size_t> group_of;
+    std::vector<Handout::Entries> groups;
     for (const PlanEntry& entry : plan.entries) {
       if (pending_.contains(entry.hash)) continue;
       if (const KnownAttempt* attempt = known_.find(entry.hash)) {
@@ -244,18 +270,18 @@ class Run {
         if (!again) done_ids_.emplace(attempt->point_id);
       }
       pending_.insert(entry.hash);
-      const auto [group, is_new] = group_of.try_emplace(entry.point.matrix, waiting_.size());
-      if (is_new) waiting_.emplace_back();
-      waiting_[group->second].push_back(&entry);
+      const auto [group, is_new] = group_of.try_emplace(entry.point.matrix, groups.size());
+      if (is_new) groups.emplace_back();
+      groups[group->second].push_back(&entry);
       ++total_;
       if (is_here(entry)) remaining_.expect(entry.point.backend, entry.cost);
     }
+    for (Handout::Entries& group : groups) handout_.add(std::move(group));
     if (options_.gpus == 0) return;
-    std::ranges::stable_sort(waiting_, std::greater(), [](const auto& entries) {
-      double cost = 0;
-      for (const PlanEntry* entry : entries) cost += entry->cost;
-      return cost;
-    });
+    handout_.sort_by_cost();
+    std::vector<std::size_t> lanes;
+    for (const WorkerPlace& place : places_) lanes.push_back(place.lanes.size());
+    handout_.deal(lanes);
   }
 
   /// True when its matrix is on this machine.
@@ -278,74 +304,48 @@ class Run {
         remaining_.learn(entry.point.backend, entry.cost, found->seconds);
   }
 
-  void start_next() {
-    Portion portion;
-    if (options_.gpus > 0) portion = Portion(take_next());
-    Assignment assignment{
-        .entries = portion.empty() ? take_all() : std::vector{portion.take()},
-        .done_ids = done_ids_,
-        .stop_at = stop_at_,
-        .threads = options_.jobs > 1 ? std::max(1, num_threads() / options_.jobs) : 0,
-        .fresh_orders = options_.fresh_orders,
-        .launch_timeout_s = options_.launch_timeout_s};
-    const std::size_t place = free_place();
+  void start_workers() {
+    for (std::size_t place = 0; place < places_.size(); ++place) {
+      const bool is_taken = std::ranges::any_of(
+          place_of_, [&](const auto& worker) { return worker.second == place; });
+      if (!is_taken && handout_.has_for(place)) start_at(place);
+    }
+  }
+
+  void start_at(std::size_t place) {
+    Assignment assignment{.done_ids = done_ids_,
+                          .stop_at = stop_at_,
+                          .fresh_orders = options_.fresh_orders,
+                          .launch_timeout_s = options_.launch_timeout_s};
     if (options_.gpus > 0) {
       assignment.place = places_[place];
-      assignment.gpu_turn = &gpu_turns_[places_[place].gpu];
-      assignment.opening_turn = &opening_turn_;
+      if (handout_.has_suspects()) assignment.place->lanes.resize(1);
+      assignment.opens = opens_;
+      assignment.tells_machine = awaits_machine() && looks_ == nullptr;
       assignment.asks_for_more = true;
+    } else {
+      const Handout::Entries entries = handout_.take_matrix();
+      assignment.entries = {entries.begin(), entries.end()};
+      assignment.threads = options_.jobs > 1 ? std::max(1, num_threads() / options_.jobs) : 0;
     }
+    const bool looks = assignment.tells_machine;
     workers_.push_back(std::make_unique<Worker>(std::move(assignment)));
+    if (looks) looks_ = workers_.back().get();
     place_of_[workers_.back().get()] = place;
-    portion_of_[workers_.back().get()] = std::move(portion);
   }
 
-  std::deque<const PlanEntry*> take_next() {
-    std::deque<const PlanEntry*> entries = std::move(waiting_.front());
-    waiting_.pop_front();
-    return entries;
-  }
-
-  std::vector<const PlanEntry*> take_all() {
-    const std::deque<const PlanEntry*> entries = take_next();
-    return {entries.begin(), entries.end()};
-  }
-
-  /// Answers the workers that ask for more. One for which there is nothing yet waits, as long as
-  /// half of another one's points may be for it.
+  /// Answers the lanes that ask for more. One for which there is nothing yet may wait.
   void answer() {
-    std::erase_if(asking_, [&](Worker* worker) {
-      std::vector<const PlanEntry*> more = more_for(*worker);
-      const bool waits = more.empty() && std::ranges::any_of(portion_of_, [](const auto& one) {
-                           return one.second.may_be_split();
-                         });
-      if (!waits) worker->give(std::move(more));
-      return !waits;
+    std::erase_if(asking_, [&](const auto& asks) {
+      const auto& [worker, lane] = asks;
+      const LaneName name{place_of_.at(worker), lane};
+      const bool alone = worker->assignment().lanes() == 1;
+      const PlanEntry* entry = alone ? handout_.next_suspect()
+                                     : handout_.next(name, worker->assignment().entries.size());
+      if (entry == nullptr && !alone && handout_.may_have_later(name)) return false;
+      worker->give(lane, entry == nullptr ? std::vector<const PlanEntry*>() : std::vector{entry});
+      return true;
     });
-  }
-
-  /// The next point of a worker that asks for more: of its matrix, of one that waits, or of one
-  /// that another worker would end later alone. None where there is none of them.
-  std::vector<const PlanEntry*> more_for(const Worker& worker) {
-    Portion& own = portion_of_[&worker];
-    if (own.empty())
-      own =
-          Portion(waiting_.empty() ? take_half() : take_next(), worker.assignment().entries.size());
-    return own.empty() ? std::vector<const PlanEntry*>() : std::vector{own.take()};
-  }
-
-  /// The half of another worker's points that saves most time.
-  std::deque<const PlanEntry*> take_half() {
-    const auto most = std::ranges::max_element(
-        portion_of_, {}, [](const auto& one) { return one.second.saved_by_split_s(); });
-    return most->second.saved_by_split_s() > 0 ? most->second.split()
-                                               : std::deque<const PlanEntry*>();
-  }
-
-  std::size_t free_place() const {
-    std::vector<bool> taken(places_.size());
-    for (const auto& [worker, place] : place_of_) taken[place] = true;
-    return std::ranges::find(taken, false) - taken.begin();
   }
 
   void wait_for_events() {
@@ -364,52 +364,79 @@ class Run {
       if ((descriptors[i].revents & (POLLIN | POLLHUP)) != 0)
         for (WorkerEvent& event : worker.read_events()) take(worker, event);
       worker.look_for_end();
-      if (!worker.ended() && worker.running_seconds() > options_.timeout_s) {
-        const std::size_t place = *worker.running();
+      if (const std::optional<std::size_t> late = late_place(worker); late && !worker.ended()) {
         worker.kill();
-        record_failure(worker, place, "timeout",
-                       fmt::format("not finished after {}", duration_text(options_.timeout_s)));
+        record_failure(*worker.assignment().entries[*late], "timeout",
+                       fmt::format("not finished after {}", duration_text(options_.timeout_s)),
+                       worker.running_seconds(*late));
+        take_back(worker, {*late});
       } else if (worker.ended()) {
         handle_exit(worker);
       }
     }
     std::erase_if(workers_, [&](const auto& worker) {
       if (!worker->ended()) return false;
+      if (looks_ == worker.get()) looks_ = nullptr;
       place_of_.erase(worker.get());
-      portion_of_.erase(worker.get());
-      std::erase(asking_, worker.get());
+      std::erase_if(asking_, [&](const auto& asks) { return asks.first == worker.get(); });
       return true;
     });
+    if (!held_.empty() && (looks_ == nullptr || Clock::now() > look_until_)) store_held();
     answer();
     writer_.sync();
   }
 
+  /// A point of the worker that has run for too long.
+  std::optional<std::size_t> late_place(const Worker& worker) const {
+    for (const auto& [place, started] : worker.running())
+      if (worker.running_seconds(place) > options_.timeout_s) return place;
+    return std::nullopt;
+  }
+
   void take(Worker& worker, WorkerEvent& event) {
-    if (event.kind == WorkerEvent::Kind::kAsks) return asking_.push_back(&worker);
+    using Kind = WorkerEvent::Kind;
+    if (event.kind == Kind::kAsks) return asking_.emplace_back(&worker, event.lane), void();
+    if (event.kind == Kind::kMachine) {
+      if (awaits_machine()) name_machine(look_with(event.machine));
+      return store_held();
+    }
     const PlanEntry& entry = *worker.assignment().entries[event.place];
-    switch (event.kind) {
-      case WorkerEvent::Kind::kStart:
-        progress_->working_on(entry.matrix);
-        break;
-      case WorkerEvent::Kind::kOrder:
-        progress_->working_on(
-            fmt::format("{}, finding its order by {}{}", entry.matrix, entry.point.reorder.name,
-                        event.share > 0 ? fmt::format(", {:.0f} %", 100 * event.share) : ""));
-        break;
-      case WorkerEvent::Kind::kAlreadyDone:
-        portion_of_[&worker].done(event.place, Clock::now(), 0);
-        finish(entry, "");
-        break;
-      case WorkerEvent::Kind::kAsks:
-        break;  // noted above
-      case WorkerEvent::Kind::kRecord:
-        portion_of_[&worker].done(event.place, Clock::now(), event.record->attempt_s.value_or(0));
-        store(entry, std::move(*event.record));
-        break;
+    const auto done = [&](double attempt_s) {
+      if (options_.gpus > 0)
+        handout_.done({place_of_.at(&worker), worker.lane_of(event.place)}, event.place,
+                      Clock::now(), attempt_s);
+    };
+    if (event.kind == Kind::kStart) {
+      progress_->working_on(entry.matrix);
+    } else if (event.kind == Kind::kOrder) {
+      progress_->working_on(
+          fmt::format("{}, finding its order by {}{}", entry.matrix, entry.point.reorder.name,
+                      event.share > 0 ? fmt::format(", {:.0f} %", 100 * event.share) : ""));
+    } else if (event.kind == Kind::kAlreadyDone) {
+      done(0);
+      finish(entry, "");
+    } else {
+      done(event.record->attempt_s.value_or(0));
+      store(entry, std::move(*event.record));
     }
   }
 
+  /// True until it is known on which machine points run, which their records name: a worker that
+  /// opens its device tells.
+  bool awaits_machine() const { return env_id_.empty() && !opens_.empty(); }
+
+  void store_held() {
+    for (auto& [entry, record] : std::exchange(held_, {})) write(*entry, std::move(record));
+  }
+
   void store(const PlanEntry& entry, Record record) {
+    if (awaits_machine() && looks_ != nullptr && Clock::now() <= look_until_)
+      held_.emplace_back(&entry, std::move(record));
+    else
+      write(entry, std::move(record));
+  }
+
+  void write(const PlanEntry& entry, Record record) {
     record.env_id = env_id();
     record.experiment = options_.experiment;
     record.config_hash = options_.config_hash;
@@ -438,56 +465,72 @@ class Run {
   }
 
   /// The process ended: by itself when all is done, time is up or its GPU context is spoilt, or by
-  /// force in the middle of a point.
+  /// force in the middle of points. With one of these it is known which is to blame; several are
+  /// tried again, one at a time.
   void handle_exit(const Worker& worker) {
-    // A process that died before its first point would do so again.
-    const bool died_at_start = !worker.death().empty() && worker.next_place() == 0;
-    if (!worker.running() && !died_at_start) return requeue_from(worker, worker.next_place());
-    const std::string why = worker.killed_from_outside()
-                                ? "the process was killed: probably out of memory"
-                                : fmt::format("the process died: {}", worker.death());
-    record_failure(worker, worker.running().value_or(0),
-                   worker.killed_from_outside() ? "oom" : "failed", why);
-  }
-
-  /// Records the point at `place` as failed, and requeues the points behind it.
-  void record_failure(const Worker& worker, std::size_t place, const char* status,
-                      const std::string& reason) {
-    const PlanEntry& entry = *worker.assignment().entries[place];
-    Record record = unfinished_record(entry.point, status, reason);
-    record.attempt_s = worker.running_seconds();
-    store(entry, std::move(record));
-    requeue_from(worker, place + 1);
-  }
-
-  /// Queues the points of the worker from `place` on, and those that it was not given yet, for a
-  /// new process, while there is time.
-  void requeue_from(const Worker& worker, std::size_t place) {
+    if (worker.says_end()) return take_back(worker, {});
     const auto& entries = worker.assignment().entries;
-    const auto& behind = portion_of_[&worker].left();
-    std::deque<const PlanEntry*> left(entries.begin() + static_cast<std::ptrdiff_t>(place),
-                                      entries.end());
-    left.insert(left.end(), behind.begin(), behind.end());
-    if (!left.empty() && Clock::now() < stop_at_) waiting_.push_front(std::move(left));
+    std::set<std::size_t> open;
+    for (const auto& [place, started] : worker.running()) open.insert(place);
+    // A process that died before its first point would do so again.
+    const bool did_nothing = worker.unfinished().size() == entries.size();
+    if (open.empty() && did_nothing && !entries.empty()) open.insert(0);
+    if (open.empty() && did_nothing) {
+      const bool alone = worker.assignment().lanes() == 1;
+      const PlanEntry* first =
+          alone ? handout_.next_suspect() : handout_.next({place_of_.at(&worker), 0}, 0);
+      if (first != nullptr) record_death(worker, *first, 0);
+    } else if (open.size() == 1) {
+      const std::size_t place = *open.begin();
+      record_death(worker, *entries[place], worker.running_seconds(place));
+    } else {
+      for (const std::size_t place : open) handout_.suspect(entries[place]);
+    }
+    take_back(worker, open);
+  }
+
+  void record_death(const Worker& worker, const PlanEntry& entry, double seconds) {
+    if (worker.killed_from_outside())
+      record_failure(entry, "oom", "the process was killed: probably out of memory", seconds);
+    else
+      record_failure(entry, "failed", fmt::format("the process died: {}", worker.death()), seconds);
+  }
+
+  void record_failure(const PlanEntry& entry, const char* status, const std::string& reason,
+                      double seconds) {
+    Record record = unfinished_record(entry.point, status, reason);
+    record.attempt_s = seconds;
+    store(entry, std::move(record));
+  }
+
+  /// The points of a worker that has ended wait for another one, without those at these places,
+  /// while there is time.
+  void take_back(const Worker& worker, const std::set<std::size_t>& without) {
+    std::map<std::size_t, Handout::Entries> unfinished;
+    for (const std::size_t place : worker.unfinished())
+      if (!without.contains(place))
+        unfinished[worker.lane_of(place)].push_back(worker.assignment().entries[place]);
+    if (Clock::now() < stop_at_) handout_.take_back(place_of_.at(&worker), std::move(unfinished));
   }
 
   const RunOptions& options_;
-  OwnProcess seen_{look_at_machine};  // the driver starts while this one goes on
+  std::string opens_;                 // the backend whose device the workers open at their start
+  std::unique_ptr<OwnProcess> seen_;  // looks at the machine; null where a worker does
   RecordWriter writer_;
   KnownFolder known_;
   std::string env_id_ = {};
+  Clock::time_point look_until_ = moment_after(kLongestLookS);
+  const Worker* looks_ = nullptr;  // the worker that will tell what the machine is
+  std::vector<std::pair<const PlanEntry*, Record>> held_;  // until it has
   Clock::time_point stop_at_;
   std::set<std::string> pending_;  // requests to do
   std::set<std::string> done_ids_;
-  std::deque<std::deque<const PlanEntry*>> waiting_;  // by matrix
+  Handout handout_;
   std::vector<WorkerPlace> places_;
-  std::deque<SharedTurn> gpu_turns_;
-  SharedTurn opening_turn_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::map<const Worker*, std::size_t> place_of_;
-  std::map<const Worker*, Portion> portion_of_;
-  std::vector<Worker*> asking_;          // for more
-  std::map<std::string, bool> present_;  // matrices on this machine, by name
+  std::vector<std::pair<Worker*, std::size_t>> asking_;  // for more: lanes of workers
+  std::map<std::string, bool> present_;                  // matrices on this machine, by name
   RemainingTime remaining_;
   Progress* progress_ = nullptr;
   std::size_t total_ = 0;

@@ -1,10 +1,11 @@
 // Runs a plan: each matrix in a process of its own, one record per point. Points that already have
-// a record are skipped. On several GPUs, or one that several processes share, a process goes on
-// with the next matrix (gpu_pipeline.hpp), and at the end with a part of another process's where
-// that ends the run earlier.
+// a record are skipped. With `gpus`, each GPU has a process of several lanes (gpu_pipeline.hpp),
+// which go on with the next matrix, and at the end with a part of another lane's where that ends
+// the run earlier (handout.hpp).
 //
 // A crash, a sticky CUDA error, a timeout or the out-of-memory killer costs only the point it hits:
-// the point is recorded as such, and a new process continues with the next. Only this process
+// the point is recorded as such, and a new process continues with the next. Where it is not known
+// which of several lanes' points was hit, they are run again, one at a time. Only this process
 // writes records. SIGINT, or the end of the time that the run may take, discards the current points
 // and returns; everything recorded is on the disk, and the same run continues there.
 #pragma once
@@ -25,10 +26,10 @@ struct RunOptions {
   std::string file = "records.jsonl";  // shards write their own
   std::string experiment;              // id and config hash, for the records
   std::string config_hash;
-  int jobs = 1;            // matrices at a time
-  int gpus = 0;            // on which they are measured, by several workers each; 0 for the first
-  double timeout_s = 600;  // of one point, loading its matrix included
-  double launch_timeout_s = 60;                                  // of one launch on a GPU
+  int jobs = 1;                  // matrices at a time
+  int gpus = 0;                  // on which they are measured, by a worker each; 0 for the first
+  double timeout_s = 600;        // of one point, loading its matrix included
+  double launch_timeout_s = 60;  // of one launch on a GPU
   double max_seconds = std::numeric_limits<double>::infinity();  // a point that runs then is left
   std::vector<std::string> rerun;  // "failed", "wrong", "all": do these again
   bool fresh_orders = false;       // take no order from the cache

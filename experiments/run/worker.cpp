@@ -1,6 +1,5 @@
 #include "experiments/run/worker.hpp"
 
-#include <malloc.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -9,115 +8,21 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <limits>
 
-#include "experiments/backends/launch_watch.hpp"
-#include "experiments/machine/gpu_load.hpp"
-#include "experiments/run/run_point.hpp"
+#include "experiments/run/worker_process.hpp"
 #include "formats/base/check.hpp"
-#include "formats/base/parallel.hpp"
 
 namespace tessera {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-void send(int fd, const Json& event) {
-  const std::string line = event.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-  std::size_t sent = 0;
-  while (sent < line.size()) {
-    const ssize_t got = write(fd, line.data() + sent, line.size() - sent);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) _exit(1);  // the parent is gone
-    sent += static_cast<std::size_t>(got);
-  }
-}
-
-/// Lets this process keep memory that it frees, for its next point: the system clears every page
-/// that it hands out anew, which takes about as long as a point's copies of C.
-void keep_freed_memory() {
-#ifdef __GLIBC__
-  mallopt(M_MMAP_MAX, 0);
-  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
-#endif
-}
-
-/// Reports the progress of the order of the point at `place`, at most ten times a second.
-auto order_teller(int fd, const std::size_t& place) {
-  return [fd, &place, told = Clock::time_point()](const Point&, double share) mutable {
-    const Clock::time_point now = Clock::now();
-    if (share > 0 && now - told < std::chrono::milliseconds(100)) return;
-    told = now;
-    send(fd, {{"event", "order"}, {"place", place}, {"share", share}});
-  };
-}
-
-/// Reads all of a message's bytes; false at its end.
-bool receive(int fd, void* to, std::size_t size) {
-  auto* bytes = static_cast<char*>(to);
-  while (size > 0) {
-    const ssize_t got = read(fd, bytes, size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    bytes += got;
-    size -= static_cast<std::size_t>(got);
-  }
-  return true;
-}
-
-/// Takes the further points that the parent was asked for; false where there are none. Entries are
-/// at the same addresses in both processes, since they are older than the fork.
-bool take_more(Assignment& assignment, int gifts) {
-  std::size_t count = 0;
-  if (!receive(gifts, &count, sizeof count) || count == 0) return false;
-  const std::size_t before = assignment.entries.size();
-  assignment.entries.resize(before + count);
-  return receive(gifts, assignment.entries.data() + before, count * sizeof(const PlanEntry*));
-}
-
-[[noreturn]] void work(Assignment& assignment, int fd, int gifts) {
-  if (assignment.threads > 0) set_num_threads(assignment.threads);
-  if (assignment.place) go_to(*assignment.place);
-  std::size_t place = 0;
-  keep_freed_memory();
-  if (assignment.gpu_turn != nullptr) share_gpu_with_children_of(getppid());
-  // The launching thread waits for its kernel, and sends nothing meanwhile.
-  watch_launches(assignment.launch_timeout_s, [&](const std::string& reason) {
-    const Record record = unfinished_record(assignment.entries[place]->point, "timeout", reason);
-    send(fd, {{"event", "record"}, {"place", place}, {"record", to_json(record)}});
-    _exit(0);
-  });
-  PointRunner runner({.gpu_turn = assignment.gpu_turn,
-                      .opening_turn = assignment.opening_turn,
-                      .fresh_orders = assignment.fresh_orders,
-                      .keeps_truth = true,
-                      .tell_order = order_teller(fd, place)});
-  for (;; ++place) {
-    if (Clock::now() >= assignment.stop_at) break;
-    if (place == assignment.entries.size() &&
-        !(assignment.asks_for_more && take_more(assignment, gifts)))
-      break;
-    // Asked for early, more are here when they are needed.
-    if (assignment.asks_for_more && place + 1 == assignment.entries.size())
-      send(fd, {{"event", "asks"}, {"place", place}});
-    const Point& point = assignment.entries[place]->point;
-    send(fd, {{"event", "start"}, {"place", place}});
-    // The identity needs the matrix: load it only when there is a result to compare with.
-    if (!assignment.done_ids.empty() && assignment.done_ids.contains(runner.point_id(point))) {
-      send(fd, {{"event", "done"}, {"place", place}});
-      continue;
-    }
-    const Attempt attempt = runner.run(point);
-    send(fd, {{"event", "record"}, {"place", place}, {"record", to_json(attempt.record)}});
-    if (attempt.restart_needed) break;
-  }
-  // No destructors: a spoilt CUDA context could hang in them.
-  _exit(0);
-}
-
 }  // namespace
 
-Worker::Worker(Assignment assignment) : assignment_(std::move(assignment)) {
+Worker::Worker(Assignment assignment)
+    : assignment_(std::move(assignment)),
+      lane_of_(assignment_.entries.size()),
+      finished_(assignment_.entries.size()) {
   int ends[2], gifts[2] = {-1, -1};
   require(pipe(ends) == 0, "cannot make a pipe: {}", std::strerror(errno));
   if (assignment_.asks_for_more)
@@ -139,17 +44,15 @@ Worker::Worker(Assignment assignment) : assignment_(std::move(assignment)) {
   if (gifts[1] >= 0) close(gifts[1]);
   gifts_ = gifts[0];
   fd_ = ends[0];
-  started_ = Clock::now();
 }
 
 Worker::~Worker() {
-  if (!ended_) kill();
+  if (!says_end_) kill();
   close(fd_);
   if (gifts_ >= 0) close(gifts_);
 }
 
-void Worker::give(std::vector<const PlanEntry*> entries) {
-  const std::size_t count = entries.size();
+void Worker::give(std::size_t lane, std::vector<const PlanEntry*> entries) {
   const auto tell = [&](const void* from, std::size_t size) {
     const auto* bytes = static_cast<const char*>(from);
     while (size > 0) {
@@ -160,9 +63,12 @@ void Worker::give(std::vector<const PlanEntry*> entries) {
       size -= static_cast<std::size_t>(sent);
     }
   };
-  tell(&count, sizeof count);
-  tell(entries.data(), count * sizeof(const PlanEntry*));
+  const Gift gift{lane, entries.size()};
+  tell(&gift, sizeof gift);
+  tell(entries.data(), entries.size() * sizeof(const PlanEntry*));
   assignment_.entries.insert(assignment_.entries.end(), entries.begin(), entries.end());
+  lane_of_.resize(assignment_.entries.size(), lane);
+  finished_.resize(assignment_.entries.size());
 }
 
 void Worker::kill() {
@@ -179,18 +85,27 @@ void Worker::look_for_end() {
   if (WIFSIGNALED(status)) {
     killed_from_outside_ = WTERMSIG(status) == SIGKILL;
     death_ = fmt::format("signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
-  } else if (WEXITSTATUS(status) != 0 || running_) {
+  } else {
     death_ = fmt::format("exit code {}", WEXITSTATUS(status));
   }
 }
 
-double Worker::running_seconds() const {
-  return running_ ? std::chrono::duration<double>(Clock::now() - started_).count() : 0;
+std::vector<std::size_t> Worker::unfinished() const {
+  std::vector<std::size_t> places;
+  for (std::size_t place = 0; place < finished_.size(); ++place)
+    if (!finished_[place]) places.push_back(place);
+  return places;
+}
+
+double Worker::running_seconds(std::size_t place) const {
+  const auto started = running_.find(place);
+  if (started == running_.end()) return 0;
+  return std::chrono::duration<double>(Clock::now() - started->second).count();
 }
 
 std::vector<WorkerEvent> Worker::read_events() {
   char bytes[65536];
-  const ssize_t got = read(fd_, bytes, sizeof bytes);
+  const ssize_t got = ::read(fd_, bytes, sizeof bytes);
   if (got < 0) return {};
   if (got == 0) {
     closing_ = true;
@@ -199,32 +114,32 @@ std::vector<WorkerEvent> Worker::read_events() {
   buffer_.append(bytes, static_cast<std::size_t>(got));
   std::vector<WorkerEvent> events;
   for (std::size_t end; (end = buffer_.find('\n')) != std::string::npos;) {
-    Json line = Json::parse(buffer_.substr(0, end));
+    const Json line = Json::parse(buffer_.substr(0, end));
     buffer_.erase(0, end + 1);
-    const auto place = line.at("place").get<std::size_t>();
-    const std::string kind = line.at("event");
-    if (kind == "start") {
-      running_ = place;
-      started_ = Clock::now();
-      events.push_back({WorkerEvent::Kind::kStart, place});
-      continue;
-    }
-    if (kind == "order") {
-      events.push_back({WorkerEvent::Kind::kOrder, place, {}, line.at("share")});
-      continue;
-    }
-    if (kind == "asks") {
-      events.push_back({WorkerEvent::Kind::kAsks, place});
-      continue;
-    }
-    running_.reset();
-    next_ = place + 1;
-    if (kind == "record")
-      events.push_back({WorkerEvent::Kind::kRecord, place, record_from_json(line["record"])});
+    if (line.at("event") == "ends")
+      says_end_ = true;
     else
-      events.push_back({WorkerEvent::Kind::kAlreadyDone, place});
+      events.push_back(read(line));
   }
   return events;
+}
+
+WorkerEvent Worker::read(const Json& line) {
+  using Kind = WorkerEvent::Kind;
+  const std::string kind = line.at("event");
+  if (kind == "asks") return {.kind = Kind::kAsks, .lane = line.at("lane")};
+  if (kind == "machine") return {.kind = Kind::kMachine, .machine = line.at("seen")};
+  const auto place = line.at("place").get<std::size_t>();
+  if (kind == "order") return {.kind = Kind::kOrder, .place = place, .share = line.at("share")};
+  if (kind == "start") {
+    running_[place] = Clock::now();
+    return {.kind = Kind::kStart, .place = place};
+  }
+  running_.erase(place);
+  finished_.at(place) = true;
+  if (kind == "record")
+    return {.kind = Kind::kRecord, .place = place, .record = record_from_json(line.at("record"))};
+  return {.kind = Kind::kAlreadyDone, .place = place};
 }
 
 }  // namespace tessera

@@ -42,9 +42,10 @@ class RunVerb final : public Verb {
     app.add_option("--max-seconds", options_.max_seconds,
                    "stop after this time; the same command continues there");
     declare_run_options(app, options_);
-    app.add_option("--gpus", gpus_,
-                   "a number, or all: measure on that many GPUs, each shared by processes of which "
-                   "one measures and the others read, order, pack and check")
+    app.add_option(
+           "--gpus", gpus_,
+           "a number, or all: measure on that many GPUs; each has a process, of whose threads "
+           "one measures and the others read, order, pack and check")
         ->excludes("--jobs");
     app.add_option("--require", required_, "exit with 5 when this backend cannot run here");
     app.add_flag("--fresh-orders", options_.fresh_orders,

@@ -16,12 +16,14 @@
 
 #include "formats/base/check.hpp"
 #include "formats/base/kept_threads.hpp"
+#include "formats/base/loop_threads.hpp"
 #include "formats/base/stop.hpp"
 
 namespace tessera {
 namespace {
 
 std::atomic<int> requested_threads{0};
+thread_local int threads_of_loops = 0;  // of this thread; 0 for those of the process
 thread_local bool inside_parallel_loop = false;
 thread_local Team* kept_team = nullptr;
 
@@ -150,6 +152,7 @@ KeptThreads::~KeptThreads() {
 }
 
 int num_threads() {
+  if (threads_of_loops > 0) return threads_of_loops;
   const int requested = requested_threads.load();
   if (requested > 0) return requested;
   static const int kDefault = default_threads();
@@ -157,6 +160,12 @@ int num_threads() {
 }
 
 void set_num_threads(int threads) { requested_threads = threads; }
+
+ThreadsOfLoops::ThreadsOfLoops(int threads) : before_(threads_of_loops) {
+  if (threads > 0) threads_of_loops = threads;
+}
+
+ThreadsOfLoops::~ThreadsOfLoops() { threads_of_loops = before_; }
 
 void parallel_for(std::int64_t n, std::int64_t grain,
                   const std::function<void(std::int64_t, std::int64_t)>& body) {
@@ -177,8 +186,10 @@ void parallel_for(std::int64_t n, std::int64_t grain,
   std::exception_ptr failure;
   std::mutex failure_mutex;
   const StopFlag stop = stop_flag();
+  const int threads_here = threads_of_loops;
   const auto work = [&] {
     inside_parallel_loop = true;
+    threads_of_loops = threads_here;
     set_stop_flag(stop);
     try {
       for (std::int64_t p; (p = next.fetch_add(1)) < pieces;) run_piece(p);

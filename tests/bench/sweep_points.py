@@ -14,6 +14,7 @@ processes. With `--merge` the rows are those of tables that were measured before
 
 import argparse
 import csv
+import ctypes
 import json
 import os
 import resource
@@ -70,6 +71,26 @@ device = "h200"
 """
 
 
+def adopt_orphans() -> None:
+    """Makes this process the parent of those that outlive theirs.
+
+    A run does not wait for the system to take its workers apart; their CPU time counts all the
+    same, and the next run finds the GPUs free.
+    """
+    subreaper = 36  # PR_SET_CHILD_SUBREAPER
+    if ctypes.CDLL(None, use_errno=True).prctl(subreaper, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "this process cannot adopt orphans")
+
+
+def wait_for_orphans() -> None:
+    """Waits until no child is left."""
+    while True:
+        try:
+            os.wait()
+        except ChildProcessError:
+            return
+
+
 def run(folder: Path, backend: str, kernels: list[str], widths: list[int], arguments: list[str],
         share: float = 1) -> tuple[float, float]:
     """The seconds that a run on a share of the cores takes, and its CPU seconds."""
@@ -78,11 +99,14 @@ def run(folder: Path, backend: str, kernels: list[str], widths: list[int], argum
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "points.toml"
     config.write_text(CONFIG.format(backend=backend, kernels=json.dumps(kernels), widths=widths))
+    adopt_orphans()
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     subprocess.run([BINARY, "run", str(config), "--out", str(folder / "records"), *arguments],
                    stdout=subprocess.DEVNULL, check=False,
                    preexec_fn=lambda: os.sched_setaffinity(0, cores))
-    wall, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    wall = time.monotonic() - start
+    wait_for_orphans()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return wall, sum(getattr(after, name) - getattr(before, name)
                      for name in ("ru_utime", "ru_stime"))
 

@@ -249,6 +249,8 @@ class CusparseMultiplication final : public GpuMultiplication {
 class GpuCusparse final : public GpuSpmm {
  public:
   explicit GpuCusparse(CusparseOptions options) : options_(std::move(options)) {}
+  /// The library is large: to load it needs no device.
+  void prepare(const PackedMatrix&) override { Library::instance(); }
   std::unique_ptr<GpuMultiplication> upload(const PackedMatrix& packed,
                                             std::int64_t n) const override {
     return std::make_unique<CusparseMultiplication>(packed, n, options_);

@@ -1,6 +1,7 @@
 // Points that only find an order, and orders that are kept: what a config may ask, what is
 // measured, and when the cache is used.
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -172,6 +173,19 @@ TEST_CASE("the memory of a piece of work is that at its most, not what it leaves
 
   CHECK(busy.bytes() > kBytes - kUnsure);
   CHECK(busy.bytes() < kBytes + kUnsure);
+}
+
+TEST_CASE("work beside that of other threads has no peak of its own") {
+  const Outcome outcome = in_child([] {
+    share_process_memory();
+    const PeakMemory memory;
+    _exit(!memory.bytes() &&
+                  memory.problem() == "other points use the memory of this process at the same time"
+              ? 0
+              : 1);
+  });
+
+  CHECK(outcome.exit_code == 0);
 }
 
 /// The record of a point that finds an order.

@@ -70,23 +70,26 @@ class BrokenOffTest(ProgramTest):
         self.assertIn(f"c: {100 - before} run now, 100 ok", done.stderr)
         self.assertEqual(self.statuses(), {"ok": 100})
 
-    def test_a_run_with_workers_that_share_a_gpu_is_killed_twice_and_goes_on(self) -> None:
+    def test_a_run_whose_worker_and_which_itself_is_killed_goes_on(self) -> None:
         matrices = [f"uniform(rows={rows})" for rows in range(1500, 1506)]
         config = self.config(*matrices, n=list(range(100, 110)), kernels='"csr_spmm", "acc_spmm"')
         process = self.start("run", config, "--out", str(self.out), "--gpus", "1")
         wait_for(lambda: len(records_in(self.records)) >= 5, "5 records")
         workers = children_of(process.pid)
         os.kill(workers[0], signal.SIGKILL)
-        wait_for(lambda: "oom" in self.statuses() or len(records_in(self.records)) >= 60,
-                 "the end of a worker")
+        wait_for(lambda: children_of(process.pid) not in ([], workers) or process.poll() is not None,
+                 "another worker")
+        again = len(records_in(self.records))
+        wait_for(lambda: len(records_in(self.records)) >= min(again + 5, 120), "its records")
         process.kill()
         process.wait()
-        kept = len(records_in(self.records))
+        kept = records_in(self.records)
 
         done = self.run_config(config, "--gpus", "1", "--rerun", "failed")
 
-        self.assertGreaterEqual(len(workers), 2)
-        self.assertLess(kept, 120)
+        self.assertEqual(len(workers), 1)
+        # Of the points that its lanes worked on, none is lost, and at most one is blamed.
+        self.assertLessEqual(sum(record["status"] != "ok" for record in kept), 1)
         last = {record["params_hash"]: record["status"] for record in records_in(self.records)}
         self.assertEqual(list(last.values()), ["ok"] * 120)
         tried = [record["params_hash"] for record in records_in(self.records)

@@ -1,18 +1,15 @@
-// Places of workers that share GPUs, and the turn in which they measure.
+// Places of the workers that measure on GPUs.
 #include "experiments/run/gpu_pipeline.hpp"
 
 #include <doctest/doctest.h>
-#include <sched.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <csignal>
+#include <algorithm>
+#include <cstdlib>
 #include <numeric>
 #include <set>
+#include <thread>
 
-#include "experiments/run/shared_turn.hpp"
 #include "formats/base/check.hpp"
 #include "formats/base/parallel.hpp"
 #include "tests/support.hpp"
@@ -26,34 +23,35 @@ std::vector<int> cores(int count) {
   return list;
 }
 
-TEST_CASE("every GPU has several workers, and no core is two workers' own") {
+TEST_CASE("every GPU has a worker of several lanes, and no core is two lanes' own") {
   for (const int gpus : {1, 2, 3, 8}) {
     for (const int count : {1, 2, 7, 16, 96, 256}) {
-      for (const bool checked : {false, true}) {
-        CAPTURE(gpus);
-        CAPTURE(count);
-        CAPTURE(checked);
-        const std::vector<WorkerPlace> places = places_of_gpus(gpus, cores(count), checked);
-        std::vector<int> workers(gpus);
-        std::vector<std::set<int>> cores_of(gpus);
-        std::set<int> taken;
-        for (const WorkerPlace& place : places) {
-          ++workers.at(place.gpu);
-          cores_of[place.gpu].insert(place.cores.begin(), place.cores.end());
-          for (const int core : place.cores) CHECK(taken.insert(core).second);
+      CAPTURE(gpus);
+      CAPTURE(count);
+      const std::vector<WorkerPlace> places = places_of_gpus(gpus, cores(count));
+      REQUIRE(static_cast<int>(places.size()) == gpus);
+      const std::size_t lanes = places[0].lanes.size();
+      CHECK((lanes >= 2 && lanes <= 8));
+      const bool enough = count >= gpus * static_cast<int>(lanes);
+      std::set<int> taken;
+      for (int gpu = 0; gpu < gpus; ++gpu) {
+        CHECK(places[gpu].gpu == gpu);
+        CHECK(places[gpu].lanes.size() == lanes);
+        std::set<int> own;
+        for (const Cores& of_lane : places[gpu].lanes) {
+          CHECK(of_lane.empty() == !enough);
+          CHECK(of_lane.size() == places[0].lanes[0].size());
+          for (const int core : of_lane) CHECK(taken.insert(core).second);
+          own.insert(of_lane.begin(), of_lane.end());
         }
-        for (const int of_gpu : workers) CHECK((of_gpu >= 2 && of_gpu <= (checked ? 8 : 4)));
-        CHECK(std::ranges::includes(cores(count), taken));
         // The cores of a GPU follow each other: those of two GPUs are not mixed.
-        for (const std::set<int>& own : cores_of)
-          if (!own.empty()) CHECK(*own.rbegin() - *own.begin() + 1 == static_cast<int>(own.size()));
-        const bool enough = count >= static_cast<int>(places.size());
-        for (const WorkerPlace& place : places) CHECK(place.cores.empty() == !enough);
+        if (!own.empty()) CHECK(*own.rbegin() - *own.begin() + 1 == static_cast<int>(own.size()));
       }
+      CHECK(std::ranges::includes(cores(count), taken));
     }
   }
-  CHECK(places_of_gpus(2, cores(32), true).size() == 16);
-  CHECK(places_of_gpus(2, cores(32), false).size() == 8);
+  CHECK(places_of_gpus(1, cores(16))[0].lanes.size() == 8);
+  CHECK(places_of_gpus(2, cores(32))[1].lanes.size() == 8);
 }
 
 TEST_CASE("a worker's GPU is one of those that the run sees") {
@@ -65,11 +63,12 @@ TEST_CASE("a worker's GPU is one of those that the run sees") {
                        Error);
 }
 
-TEST_CASE("a worker runs on its cores alone, with as many threads, and sees its GPU alone") {
+TEST_CASE(
+    "a worker runs on its lanes' cores, with as many threads as one, and sees its GPU alone") {
   const Outcome outcome = in_child([] {
-    const std::vector<int> own{own_cores().front()};
+    const Cores own{own_cores().front()};
     unsetenv("CUDA_VISIBLE_DEVICES");
-    go_to({2, own});
+    go_to({2, {own, own}});
     const bool good = own_cores() == own && num_threads() == 1 &&
                       std::string(getenv("CUDA_VISIBLE_DEVICES")) == "2";
     _exit(good ? 0 : 1);
@@ -78,38 +77,19 @@ TEST_CASE("a worker runs on its cores alone, with as many threads, and sees its 
   CHECK(outcome.exit_code == 0);
 }
 
-TEST_CASE("one process at a time has a turn, and that of a killed process is free again") {
-  constexpr int kProcesses = 4, kTurns = 200;
-  void* memory = mmap(nullptr, sizeof(std::atomic<int>[3]), PROT_READ | PROT_WRITE,
-                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  REQUIRE(memory != MAP_FAILED);
-  auto* counts = new (memory) std::atomic<int>[3] {};
-  std::atomic<int>&inside = counts[0], &turns = counts[1], &together = counts[2];
-  SharedTurn turn;
-  std::vector<pid_t> children;
-  for (int process = 0; process < kProcesses; ++process) {
-    const pid_t child = fork();
-    if (child == 0) {
-      for (int i = 0; i < kTurns; ++i) {
-        const SharedTurn::Held held(turn);
-        if (inside.fetch_add(1) > 0) ++together;
-        sched_yield();
-        ++turns;
-        if (process == 0 && i == kTurns / 2) {
-          --inside;
-          std::raise(SIGKILL);
-        }
-        --inside;
-      }
-      _exit(0);
-    }
-    children.push_back(child);
-  }
-  for (const pid_t child : children) waitpid(child, nullptr, 0);
+TEST_CASE("a thread and those that it starts stay on their cores, and others do not") {
+  const Cores all = own_cores(), own{all.back()};
+  Cores here, below;
+  std::thread lane([&] {
+    stay_on(own);
+    here = own_cores();
+    std::thread([&] { below = own_cores(); }).join();
+  });
+  lane.join();
 
-  CHECK(together == 0);
-  CHECK(turns == (kProcesses - 1) * kTurns + kTurns / 2 + 1);
-  munmap(memory, sizeof(std::atomic<int>[3]));
+  CHECK(here == own);
+  CHECK(below == own);
+  CHECK(own_cores() == all);
 }
 
 }  // namespace

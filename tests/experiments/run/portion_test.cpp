@@ -32,16 +32,25 @@ struct Begun {
   Portion portion;
 };
 
-TEST_CASE("half of a worker's points saves their time without that of reading the matrix") {
-  CHECK(Begun(0).portion.saved_by_split_s() <= 0);
-  CHECK(Begun(1).portion.saved_by_split_s() <= 0);
-  CHECK(Begun(2).portion.saved_by_split_s() == doctest::Approx(0.5 - 0.3));
-  CHECK(Begun(5).portion.saved_by_split_s() == doctest::Approx(0.3 - 0.3));
-  CHECK(Begun(7).portion.saved_by_split_s() < 0);
-  CHECK(Begun(12).portion.saved_by_split_s() < 0);
+TEST_CASE("half of a lane's points saves their time without that of reading the matrix") {
+  const auto elsewhere = [](int done) { return Begun(done).portion.saved_by_split_s(false); };
+  CHECK(elsewhere(0) <= 0);
+  CHECK(elsewhere(1) <= 0);
+  CHECK(elsewhere(2) == doctest::Approx(0.5 - 0.3));
+  CHECK(elsewhere(5) == doctest::Approx(0.3 - 0.3));
+  CHECK(elsewhere(7) < 0);
+  CHECK(elsewhere(12) < 0);
 
-  for (const int done : {0, 1, 2, 4}) CHECK(Begun(done).portion.may_be_split());
-  for (const int done : {7, 11, 12}) CHECK(!Begun(done).portion.may_be_split());
+  for (const int done : {0, 1, 2, 4}) CHECK(Begun(done).portion.may_be_split(false));
+  for (const int done : {7, 11, 12}) CHECK(!Begun(done).portion.may_be_split(false));
+}
+
+TEST_CASE("a lane of the same device saves no time that the points wait for it") {
+  CHECK(Begun(1).portion.saved_by_split_s(true) <= 0);
+  CHECK(Begun(2).portion.saved_by_split_s(true) == doctest::Approx(5 * 0.06 - 0.3));
+  CHECK(Begun(4).portion.saved_by_split_s(true) == doctest::Approx(4 * 0.06 - 0.3));
+  CHECK(Begun(1).portion.may_be_split(true));
+  CHECK(!Begun(4).portion.may_be_split(true));
 }
 
 TEST_CASE("a portion and the half that was split from it have every point once, in order") {

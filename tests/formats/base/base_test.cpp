@@ -1,11 +1,14 @@
 // The shared ground: names, parameters, loops, random numbers, matrices and permutations.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <set>
+#include <thread>
 
 #include "formats/base/kept_threads.hpp"
+#include "formats/base/loop_threads.hpp"
 #include "formats/base/matrix.hpp"
 #include "formats/base/parallel.hpp"
 #include "formats/base/permutation.hpp"
@@ -90,6 +93,26 @@ TEST_CASE("a number with choices takes these only") {
   CHECK_THROWS_WITH_AS(Params::resolve("toy", specs, {{"height", std::int64_t{12}}}),
                        "toy: unknown value for height '12', did you mean '16'; known: 8, 16",
                        Error);
+}
+
+TEST_CASE("a thread has loops of its own number of threads, and others keep theirs") {
+  const ThreadCount all(5);
+  std::vector<int> inside(64);
+  {
+    const ThreadsOfLoops few(2);
+    CHECK(num_threads() == 2);
+    int elsewhere = 0;
+    std::thread([&] { elsewhere = num_threads(); }).join();
+    CHECK(elsewhere == 5);
+    parallel_for(64, 1, [&](std::int64_t begin, std::int64_t) { inside[begin] = num_threads(); });
+    {
+      const ThreadsOfLoops unchanged(0);
+      CHECK(num_threads() == 2);
+    }
+  }
+
+  CHECK(num_threads() == 5);
+  CHECK(std::ranges::count(inside, 2) == 64);
 }
 
 TEST_CASE("parallel loops cover every index once and pass on the first failure") {
