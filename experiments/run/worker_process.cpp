@@ -27,7 +27,7 @@ using Clock = std::chrono::steady_clock;
 
 /// Lets this process keep memory that it frees, for its next point: the system clears every page
 /// that it hands out anew, which takes about as long as a point's copies of C. Threads share one
-/// heap: those of their own hold no more than 64 MB, and what is larger would go back to the system.
+/// heap: those of their own hold no more than 64 MB, and give back what is larger.
 void keep_freed_memory() {
 #ifdef __GLIBC__
   mallopt(M_ARENA_MAX, 1);
