@@ -27,7 +27,7 @@ struct Assignment {
   int threads = 0;            // for its parallel loops; 0 for all
   bool fresh_orders = false;  // take no order from the cache
   double launch_timeout_s = 60;
-  // Of a process that measures on a GPU.
+  // These are for a process that measures on a GPU.
   std::optional<WorkerPlace> place = {};
   std::string opens = {};      // the backend whose device it opens at its start; empty for none
   bool tells_machine = false;  // what a probe of the device sees

@@ -1,4 +1,4 @@
-// What the process of a worker does: its lanes are threads, each of which runs one point after the
+// The process of a worker: its lanes are threads, each of which runs one point after the
 // other, from its matrix to its record. They take turns on the device (device_turn.hpp).
 #pragma once
 

@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-/// About so many nonzeros has a part: all of them up to 2^24, and else a sixty-fourth, so that the
+/// The nonzeros of a part, about: all of them up to 2^24, and else a sixty-fourth, so that the
 /// scratch memory is a small share of the matrix; at least 2^21, enough for every thread of a host,
 /// and at most 2^24, whose scratch memory is a third of a gigabyte.
 constexpr std::int64_t nonzeros_of_part(std::int64_t nonzeros) {

@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-/// Up to so many windows, each of which reads the tiles of all before it.
+/// The most windows that one launch takes: each reads the tiles of all before it.
 constexpr std::int64_t kFewWindows = 1024;
 /// Of more nonzeros the bound of tiles, for which there is room, would take too much memory.
 constexpr std::int64_t kFewNonzeros = std::int64_t{1} << 20;
