@@ -63,8 +63,10 @@ CsrMatrix graph_with_hubs() {
 TEST_CASE("matched fills the TC blocks of a graph with hubs nearly as full as best") {
   const CsrMatrix graph = graph_with_hubs();
 
-  // best, whose windows grow among all rows since version 3, fills them 1.2 % more than before.
-  CHECK(mean_nnz_tc(graph, "matched") > 0.98 * mean_nnz_tc(graph, "best"));
+  // As full as when best was version 2, of which that is 0.993 times.
+  const double filled = mean_nnz_tc(graph, "matched");
+  CHECK(filled > 12.29);
+  CHECK(filled > 0.98 * mean_nnz_tc(graph, "best"));
 }
 
 TEST_CASE("matched finds one order where rows have more candidates than a table has slots") {
