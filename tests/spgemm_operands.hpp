@@ -108,7 +108,9 @@ inline std::vector<Operands> hubs() {
 /// Tens of thousands of nonzeros in every row of C.
 inline std::vector<Operands> long_rows() {
   return {{random_sparse(6, 300, 0.5, 41), random_rows(300, 120'000, 900, 42)},
-          {random_sparse(3, 40, 1.0, 43), random_rows(40, 150'000, 12'000, 44)}};
+          {random_sparse(3, 40, 1.0, 43), random_rows(40, 150'000, 12'000, 44)},
+          // Few rows of B each, that have few columns in common.
+          {random_rows(20, 50, 4, 45), random_rows(50, 150'000, 40'000, 46)}};
 }
 
 inline CsrMatrix with_values(const CsrMatrix& pattern, std::uint64_t seed) {

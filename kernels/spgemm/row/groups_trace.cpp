@@ -1,4 +1,6 @@
 // The trace of row_spgemm's groups, in the order of kernels/spgemm/row/plan.cuh and steps.cuh.
+// Tasks of long segments are traced like the others, although they wait less and write the columns
+// of C with their products.
 
 #include <algorithm>
 #include <array>

@@ -18,7 +18,7 @@ class RowSpgemm final : public SpgemmKernel {
  public:
   explicit RowSpgemm(const RowSpgemmOptions& options) : is_wide_(options.is_wide) {}
 
-  int version() const override { return 5; }
+  int version() const override { return 6; }
   Arithmetic arithmetic() const override {
     return {.sum = is_wide_ ? Arithmetic::Sum::kFp64 : Arithmetic::Sum::kFp32};
   }

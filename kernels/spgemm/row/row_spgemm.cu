@@ -60,11 +60,19 @@ __global__ void __launch_bounds__(kThreadsOf<Group>)
       of_bitmap + place_of_sums(bitmap.bytes(), static_cast<int>(sizeof(Value))));
   Group::sync();
   mark_columns<Group>(operands, task, staged, scratch, bitmap);
+  bool is_long = false;
+  if constexpr (Group::kIsBlock && !Bitmap::kHasDirectory) is_long = has_long_segments(task, count);
   rank_columns<Group>(bitmap, scratch, reinterpret_cast<std::int32_t*>(sums),
-                      output.cols_from(first));
+                      is_long ? nullptr : output.cols_from(first));
   for (int i = Group::lane(); i < count; i += Group::kLanes) sums[i] = 0;
   Group::sync();
-  add_products<Group>(operands, task, staged, scratch, bitmap, sums);
+  if (is_long) {
+    if constexpr (Group::kIsBlock)
+      add_long_segments<Group>(operands, task, staged, scratch, bitmap, sums,
+                               output.cols_from(first));
+  } else {
+    add_products<Group>(operands, task, staged, scratch, bitmap, sums);
+  }
   for (int i = Group::lane(); i < count; i += Group::kLanes)
     output.values[first + i] = output.scaled(sums[i]);
 }

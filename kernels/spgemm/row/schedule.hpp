@@ -319,6 +319,13 @@ TESSERA_HOST_DEVICE constexpr bool is_one_prefetch(Count words) {
 /// the columns of its lanes; from fewer, it adds the products segment by segment.
 constexpr int kFewSegments = 4;
 
+/// True for a thread block's task whose segments have at least kLongSegment columns of C on
+/// average, as where a row of A meets a hub of B.
+constexpr int kLongSegment = 512;
+TESSERA_HOST_DEVICE constexpr bool has_long_segments(const Task& task, int columns) {
+  return columns >= kLongSegment * task.nonzeros;
+}
+
 /// Cuts a segment to the part that lies in the task's slice of columns. Two binary searches side by
 /// side find the first word of the slice and the first word past it; word_at(place in B) returns
 /// the word there. Both searches look at one place per turn, and word_at.end_turn(), where there is

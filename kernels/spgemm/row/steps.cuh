@@ -370,4 +370,43 @@ __device__ void add_products(const OperandsOf<Value>& operands, const Task& task
       });
 }
 
+/// The same by a thread block for a task of few long segments, each of which all lanes take without
+/// waiting for each other. Unless `cols` is nullptr, the first product of each sum writes its
+/// column of C there: hardly a sum has a second one.
+template <class Group, class Value, class Bitmap>
+__device__ void add_long_segments(const OperandsOf<Value>& operands, const Task& task,
+                                  SegmentOf<Value>* staged, int* scratch, const Bitmap& bitmap,
+                                  Value* sums, std::int32_t* cols) {
+  using Product = IntermediateProduct<Value>;
+  const auto load = [&](const SegmentOf<Value>& of, int at) {
+    return Product(operands, at < of.length ? of.begin + at : -1, of.value);
+  };
+  const auto add = [&](const Product& product) {
+    if (product.col < 0) return;
+    const int cell = bitmap.rank(product.col);
+    const Value before = sums[cell];
+    sums[cell] = fma(product.left, product.right, before);
+    if (before == 0 && cols != nullptr) cols[cell] = product.col;
+  };
+  for_segments<Group, SegmentKind::kNonzeros>(
+      operands, task, staged, scratch, [&](int segments, int) {
+        Product next = load(segments > 0 ? staged[0] : SegmentOf<Value>{}, Group::lane());
+        for (int segment = 0; segment < segments; ++segment) {
+          const SegmentOf<Value> own = staged[segment];
+          const Product first = next;
+          if (segment + 1 < segments) next = load(staged[segment + 1], Group::lane());
+          add(first);
+          for (int at = Group::lane() + Group::kLanes; at < own.length;
+               at += kPrefetch * Group::kLanes) {
+            Product now[kPrefetch];
+#pragma unroll
+            for (int u = 0; u < kPrefetch; ++u) now[u] = load(own, at + u * Group::kLanes);
+#pragma unroll
+            for (int u = 0; u < kPrefetch; ++u) add(now[u]);
+          }
+          Group::sync();  // the next segment may have the same cells
+        }
+      });
+}
+
 }  // namespace tessera::row_spgemm
