@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
@@ -155,6 +156,21 @@ TEST_CASE("row_spgemm is right under masks for rows of each number of lanes") {
     check_masked({"row_spgemm"}, {long_ones, a}, a);
     check_masked({"row_spgemm"}, {a, long_ones}, a);
   }
+}
+
+TEST_CASE("row_spgemm is right under masks that the words of B meet, and that they miss") {
+  if (no_gpu()) return;
+  const auto at_distances = [](int first, int last, std::uint64_t seed) {
+    return patterned(6000, 6000, seed, [=](int row, int col) {
+      const int distance = std::abs(row - col);
+      return (distance >= first && distance <= last) || (first == 0 && distance / 6 == 90);
+    });
+  };
+  const CsrMatrix a = at_distances(0, 9, 230);
+  // Cells of a row: those of A, four per lane, none that a product has, those of a thread block.
+  for (const CsrMatrix& mask : {a, at_distances(0, 57, 231), at_distances(2000, 2040, 232),
+                                random_rows(6000, 6000, 127, 233), at_distances(0, 200, 234)})
+    check_masked({"row_spgemm", {{"reuse", true}}}, {a, a}, mask);
 }
 
 TEST_CASE("a masked product is repeated for other values") {

@@ -51,8 +51,7 @@ class MaskWords {
     words.shift_ = kBitsOfHash - slot_bits;
     words.last_slot_ = slots - 1;
     words.words_ = reinterpret_cast<WordOfB*>(memory);
-    words.first_cells_ =
-        reinterpret_cast<std::uint16_t*>(words.words_ + most_mask_slots(most_cells));
+    words.numbers_ = reinterpret_cast<std::uint16_t*>(words.words_ + most_mask_slots(most_cells));
     for (int i = Group::lane(); i < slots; i += Group::kLanes) words.words_[i] = {kNone, 0};
     return words;
   }
@@ -62,24 +61,38 @@ class MaskWords {
   template <class Group, class Visit>
   __device__ void fill(const std::int32_t* cols, int count, Visit visit) const {
     for (int i = Group::lane(); i < count; i += Group::kLanes) {
-      const std::int32_t col = cols[i], word = word_of(col);
+      const std::int32_t col = cols[i];
       visit(i, col);
-      int slot = slot_of(word);
-      for (;;) {
-        const int was = atomicCAS(&words_[slot].word, kNone, word);
-        if (was == kNone || was == word) break;
-        slot = (slot + 1) & last_slot_;
-      }
-      atomicOr(&words_[slot].columns, 1u << (col % kWordCols));
-      if (i == 0 || word_of(cols[i - 1]) != word)
-        first_cells_[slot] = static_cast<std::uint16_t>(i);
+      const int slot = enter(col);
+      if (i == 0 || word_of(cols[i - 1]) != word_of(col)) set_number(slot, i);
     }
   }
 
-  /// The number of a column's cell among the cells of the table, -1 of one without a cell and of
-  /// column -1.
-  __device__ int find(std::int32_t col) const {
-    const std::int32_t word = col >> kWordBits;
+  /// Enters a column and returns the slot of its word.
+  __device__ int enter(std::int32_t col) const {
+    const std::int32_t word = word_of(col);
+    int slot = slot_of(word);
+    for (;;) {
+      const int was = atomicCAS(&words_[slot].word, kNone, word);
+      if (was == kNone || was == word) break;
+      slot = (slot + 1) & last_slot_;
+    }
+    atomicOr(&words_[slot].columns, 1u << (col % kWordCols));
+    return slot;
+  }
+
+  /// Sets the number of the word in a slot: fill() takes that of its first cell.
+  __device__ void set_number(int slot, int number) const {
+    numbers_[slot] = static_cast<std::uint16_t>(number);
+  }
+
+  /// The columns of a word that have cells, and its slot.
+  struct Word {
+    std::uint32_t columns;
+    int slot;
+  };
+  /// The word of the table; without columns where the table lacks it, and for that of column -1.
+  __device__ Word find_word(std::int32_t word) const {
     int slot = slot_of(word);
     WordOfB at = words_[slot];
     while (!is_direct_ && at.word != word && at.word != kNone) {
@@ -87,9 +100,18 @@ class MaskWords {
       at = words_[slot];
     }
     // A slot without a word has no columns.
-    const bool is_cell = at.columns >> (static_cast<std::uint32_t>(col) % kWordCols) & 1;
-    if (at.word != word || !is_cell) return -1;
-    return first_cells_[slot] + __popc(at.columns & spgemm::bits_before(col));
+    return {at.word == word ? at.columns : 0, slot};
+  }
+
+  /// The number of a word that has columns.
+  __device__ int number_of(const Word& word) const { return numbers_[word.slot]; }
+
+  /// The number of a column's cell among the cells of the table, -1 of one without a cell and of
+  /// column -1. The numbers of words are those of fill().
+  __device__ int find(std::int32_t col) const {
+    const Word word = find_word(col >> kWordBits);
+    const bool is_cell = word.columns >> (static_cast<std::uint32_t>(col) % kWordCols) & 1;
+    return is_cell ? number_of(word) + __popc(word.columns & spgemm::bits_before(col)) : -1;
   }
 
  private:
@@ -109,7 +131,7 @@ class MaskWords {
   std::uint32_t factor_ = 0;
   int shift_ = 0;
   WordOfB* words_ = nullptr;
-  std::uint16_t* first_cells_ = nullptr;
+  std::uint16_t* numbers_ = nullptr;
 };
 
 }  // namespace tessera::row_spgemm

@@ -2,11 +2,14 @@
 // kernels/spgemm/row/masked.hpp.
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <utility>
 
 #include "formats/base/check.hpp"
+#include "kernels/device/overlapped_launch.cuh"
+#include "kernels/spgemm/row/description.cuh"
 #include "kernels/spgemm/row/masked_rows.cuh"
 #include "kernels/spgemm/row/operands.cuh"
 
@@ -37,8 +40,11 @@ class MaskedRowProduct final : public GpuSparseProduct {
         plan_(plan_masked(a.rows, a.nnz(), b.rows, b.nnz())),
         operands_(a, b),
         mask_(mask),
-        queued_blocks_(blocks_side_by_side(make_queued_rows, 0)),
-        window_blocks_(blocks_side_by_side(make_masked_windows, kWindowBytes)) {}
+        is_by_words_(rows_go_by_words(plan_.lanes)),
+        queued_(is_by_words_ ? make_queued_rows<true> : make_queued_rows<false>),
+        windows_(is_by_words_ ? make_masked_windows<true> : make_masked_windows<false>),
+        queued_blocks_(blocks_side_by_side(queued_, 0)),
+        window_blocks_(blocks_side_by_side(windows_, kWindowBytes)) {}
 
   void multiply(float alpha, ProductRun& run) override {
     RunBlock block;
@@ -47,10 +53,17 @@ class MaskedRowProduct final : public GpuSparseProduct {
     const std::int64_t warps = block.place<std::int32_t>(mask_.rows);
     const std::int64_t blocks = block.place<std::int32_t>(mask_.rows);
     const std::int64_t windows = block.place<MaskedItem>(MaskedQueue::most_windows(mask_.nnz));
+    std::optional<DescriptionOfB> of_b;
+    if (is_by_words_) of_b.emplace(block, operands_.view(), true, true);
     take_result(mask_.nnz, block.bytes(), [&] { block.take(run); });
     auto* const counts = block.data<std::uint32_t>(counters);
     queue_ = {counts, counts + MaskedQueue::kKinds, block.data<std::int32_t>(warps),
               block.data<std::int32_t>(blocks), block.data<MaskedItem>(windows)};
+    if (of_b) {
+      of_b->assign(operands_.view(), block);
+      run.stage("words of B");
+      describe_b(operands_.view(), run.stream());
+    }
     c_ = SparseResult::in_block(std::move(block), places_of_c, mask_.rows, mask_.cols, mask_.nnz);
     launch(alpha, true, run);
   }
@@ -92,16 +105,20 @@ class MaskedRowProduct final : public GpuSparseProduct {
         "clearing");
     launch_rows(output, stream);
     if (mask_.nnz == 0) return;
+    run.stage("windows");
+    launch_queued(windows_, window_blocks_, kWindowBytes, output, stream);
     run.stage("queued rows");
     const unsigned most = static_cast<unsigned>(mask_.rows);
-    make_queued_rows<<<std::min(queued_blocks_, most), kMaskedThreads, 0, stream>>>(
-        operands_.view(), output, *queue_);
-    if (mask_.cols > kCellsOfBlock && mask_.nnz > kCellsOfBlock) {
-      run.stage("windows");
-      make_masked_windows<<<window_blocks_, kMaskedThreads, kWindowBytes, stream>>>(
-          operands_.view(), output, *queue_);
-    }
-    cuda_check(cudaGetLastError(), "launching row_spgemm under a mask");
+    launch_queued(queued_, std::min(queued_blocks_, most), 0, output, stream);
+  }
+
+  using Kernel = void (*)(OperandsView, MaskedOutput, MaskedQueue);
+
+  void launch_queued(Kernel kernel, unsigned blocks, std::size_t shared_bytes,
+                     const MaskedOutput& output, cudaStream_t stream) const {
+    cuda_check(tessera::launch(kernel, dim3(blocks), kMaskedThreads, shared_bytes, stream,
+                               overlaps_, operands_.view(), output, *queue_),
+               "launching row_spgemm under a mask");
   }
 
   template <int kLanes = 4>
@@ -121,6 +138,8 @@ class MaskedRowProduct final : public GpuSparseProduct {
   MaskedPlan plan_;
   Operands<float> operands_;
   DeviceMask mask_;
+  bool is_by_words_, overlaps_ = can_overlap_launches();
+  Kernel queued_, windows_;
   unsigned queued_blocks_, window_blocks_;
   SparseResult c_;
   std::optional<MaskedQueue> queue_;  // in C's block

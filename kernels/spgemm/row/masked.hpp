@@ -4,7 +4,8 @@
 // has a thread block, or one for each window of its cells. Warp w of the block takes the nonzeros
 // w, w + kPartsOfRow, ... of the row of A and adds its products to sums of its own, so that no warp
 // waits for another; the parts of a cell are added at the end. kernels/spgemm/row/mask_words.cuh
-// finds the cell of a product, whose factor of B is read only then.
+// finds the cell of a product, whose factor of B is read only then. Where rows of B are long, their
+// words are looked up instead (masked_by_words.cuh). All ways add in the same order.
 #pragma once
 
 #include <algorithm>
@@ -35,6 +36,11 @@ enum class MaskedWay : std::int8_t {
   kWarp,   // by a warp of the second launch
   kHeavy,  // by thread blocks, its sums in parts
 };
+
+/// True where a product with so many lanes per row goes through the words of B in place of its
+/// nonzeros (masked_by_words.cuh): rows of B are long then, and a product has many times as many
+/// products as it takes to describe B.
+TESSERA_HOST_DEVICE constexpr bool rows_go_by_words(int lanes) { return lanes == kWarpLanes; }
 
 /// The plan of a product under a mask.
 struct MaskedPlan {

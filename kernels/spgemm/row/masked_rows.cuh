@@ -2,12 +2,11 @@
 // queues the others, and launches over the queued ones. See kernels/spgemm/row/masked.hpp.
 #pragma once
 
-#include <climits>
 #include <cstdint>
 
-#include "kernels/spgemm/row/mask_words.cuh"
-#include "kernels/spgemm/row/masked.hpp"
-#include "kernels/spgemm/row/tasks.cuh"
+#include "kernels/device/overlapped_launch.cuh"
+#include "kernels/spgemm/row/masked_by_words.cuh"
+#include "kernels/spgemm/row/masked_cells.cuh"
 
 namespace tessera::row_spgemm {
 
@@ -35,128 +34,12 @@ struct MaskedQueue {
   }
 };
 
-/// M, and C, whose structure is M's.
-struct MaskedOutput {
-  std::int64_t nonzeros;
-  const std::int64_t* offsets;  // [rows + 1]: of M
-  const std::int32_t* cols;     // [nonzeros]: of M
-  std::int64_t* c_offsets;      // [rows + 1]; nullptr: C has its structure already
-  std::int32_t* c_cols;         // [nonzeros]
-  float* values;                // [nonzeros]: of C
-  float alpha;
-
-  __device__ float scaled(float sum) const { return alpha == 1 ? sum : alpha * sum; }
-
-  /// Gives C the column of a cell.
-  __device__ void set_col(std::int64_t cell, std::int32_t col) const {
-    if (c_offsets != nullptr) c_cols[cell] = col;
-  }
-};
-
-/// Consecutive cells of a row of M.
-struct MaskedCells {
-  MaskedCells() = default;
-  __device__ MaskedCells(const MaskedOutput& output, std::int64_t first, int count, bool is_window)
-      : first(first), count(count), is_window(is_window) {
-    if (count == 0) return;
-    first_col = __ldg(output.cols + first);
-    last_col = __ldg(output.cols + first + count - 1);
-  }
-
-  std::int64_t first = 0;
-  int count = 0;
-  bool is_window = false;  // the row has others
-  std::int32_t first_col = 0, last_col = 0;
-};
-
-/// Every stride-th of a row's nonzeros of A.
-struct NonzerosOfRow {
-  std::int32_t begin = 0, stride = 1, count = 0;
-};
-
-/// The part of a row of B between two columns, inclusive.
-__device__ inline void cut_row_of_b(const std::int32_t* cols, std::int32_t first_col,
-                                    std::int32_t last_col, std::int32_t& begin,
-                                    std::int32_t& length) {
-  const auto first_from = [&](std::int32_t from, std::int32_t end, std::int32_t col) {
-    while (from < end) {
-      const std::int32_t middle = from + (end - from) / 2;
-      if (__ldg(cols + middle) < col)
-        from = middle + 1;
-      else
-        end = middle;
-    }
-    return from;
-  };
-  const std::int32_t end = begin + length;
-  begin = first_from(begin, end, first_col);
-  length = last_col == INT_MAX ? end - begin : first_from(begin, end, last_col + 1) - begin;
-}
-
-/// The steps of kLanes lanes through the rows of B of kLanes nonzeros of A, each lane's own one of
-/// which is given: kLanes places of one row of B a step, in the order of the nonzeros. All lanes of
-/// the warp call each function.
-template <int kLanes>
-class StepsOfRows {
- public:
-  __device__ StepsOfRows(std::int32_t begin, std::int32_t length, float value)
-      : begin_(begin), length_(length), value_(value) {
-    constexpr unsigned kOfRow = kLanes == 32 ? kAllLanes : (1u << (kLanes % 32)) - 1;
-    const int first_lane = lane_of_warp() / kLanes * kLanes;
-    left_ = __ballot_sync(kAllLanes, length > 0) >> first_lane & kOfRow;
-  }
-
-  __device__ bool is_at_end() const {
-    return !__any_sync(kAllLanes, left_ != 0 || offset_ < length_now_);
-  }
-
-  /// Sets the places in B of the next kSteps steps, -1 for none, and their values of A.
-  template <int kSteps>
-  __device__ void next(std::int32_t (&places)[kSteps], float (&values)[kSteps]) {
-    const int lane = lane_of_warp() % kLanes;
-    if (kLanes == kWarpLanes && length_now_ - offset_ >= kSteps * kWarpLanes) {
-#pragma unroll
-      for (int u = 0; u < kSteps; ++u) {
-        places[u] = begin_now_ + offset_ + u * kWarpLanes + lane;
-        values[u] = value_now_;
-      }
-      offset_ += kSteps * kWarpLanes;
-      return;
-    }
-#pragma unroll
-    for (int u = 0; u < kSteps; ++u) {
-      if (offset_ >= length_now_) {
-        row_ = __ffs(static_cast<int>(left_)) - 1;
-        left_ &= left_ - 1;
-        offset_ = 0;
-      }
-      const int from = max(row_, 0);
-      begin_now_ = __shfl_sync(kAllLanes, begin_, from, kLanes);
-      value_now_ = __shfl_sync(kAllLanes, value_, from, kLanes);
-      length_now_ = __shfl_sync(kAllLanes, length_, from, kLanes);
-      if (row_ < 0) length_now_ = 0;
-      places[u] = offset_ + lane < length_now_ ? begin_now_ + offset_ + lane : -1;
-      values[u] = value_now_;
-      offset_ += kLanes;
-    }
-  }
-
- private:
-  std::int32_t begin_, length_;
-  float value_;
-  unsigned left_;  // bit i: the row of B of lane i is ahead
-  int row_ = -1;   // the lane of the present one, -1 past the last
-  int offset_ = 0;
-  std::int32_t begin_now_ = 0, length_now_ = 0;
-  float value_now_ = 0;
-};
-
 /// Adds the products of nonzeros of A to the sums of their cells, each sum in the order of A's
 /// columns. All lanes of the warp call it; `most` is the largest count of the rows side by side.
 template <int kLanes>
-__device__ void add_masked_products(const OperandsView& operands, const MaskedOutput& output,
-                                    const MaskedCells& cells, const NonzerosOfRow& of_a, int most,
-                                    const MaskWords& words, float* sums) {
+__device__ void add_masked_products(const OperandsView& operands, const MaskedCells& cells,
+                                    const NonzerosOfRow& of_a, int most, const MaskWords& words,
+                                    float* sums) {
   constexpr int kSteps = 4;
   // A few lanes load values together with columns, since rows of B are short there.
   constexpr bool kReadsAll = kLanes <= 8;
@@ -171,7 +54,8 @@ __device__ void add_masked_products(const OperandsView& operands, const MaskedOu
       begin = __ldg(operands.b_offsets + row_of_b);
       length = __ldg(operands.b_offsets + row_of_b + 1) - begin;
       if (cells.is_window)
-        cut_row_of_b(operands.b_cols, cells.first_col, cells.last_col, begin, length);
+        cut_row_of_b([&](std::int32_t place) { return __ldg(operands.b_cols + place); },
+                     cells.first_col, cells.last_col, begin, length);
     }
     StepsOfRows<kLanes> steps(begin, length, value);
     while (!steps.is_at_end()) {
@@ -229,8 +113,8 @@ __device__ void make_masked_row(const OperandsView& operands, const MaskedOutput
   words.fill<Lanes>(cols, cells.count,
                     [&](int i, std::int32_t col) { output.set_col(cells.first + i, col); });
   __syncwarp();
-  add_masked_products<kLanes>(operands, output, cells, of_a,
-                              __reduce_max_sync(kAllLanes, of_a.count), words, sums);
+  add_masked_products<kLanes>(operands, cells, of_a, __reduce_max_sync(kAllLanes, of_a.count),
+                              words, sums);
   for (int i = Lanes::lane(); i < cells.count; i += kLanes)
     output.values[cells.first + i] = output.scaled(sums[i]);
   __syncwarp();  // the next row has the same memory
@@ -272,8 +156,10 @@ template <int kLanes>
 __global__ void __launch_bounds__(kMaskedThreads)
     make_masked_rows(OperandsView operands, MaskedOutput output, MaskedPlan plan,
                      MaskedQueue queue) {
-  constexpr int kBytes = masked_bytes(kCellsOfLane * kLanes, 1);
+  constexpr bool kIsByWords = rows_go_by_words(kLanes);
+  constexpr int kBytes = kIsByWords ? kBytesOfRowByWords : masked_bytes(kCellsOfLane * kLanes, 1);
   __shared__ __align__(16) unsigned char shared[kMaskedThreads / kLanes * kBytes];
+  allow_next_launch();
   const int number = static_cast<int>(threadIdx.x) / kLanes;
   const std::int64_t row = std::int64_t{blockIdx.x} * (kMaskedThreads / kLanes) + number;
   MaskedCells cells;
@@ -308,12 +194,15 @@ __global__ void __launch_bounds__(kMaskedThreads)
       queue.windows[place + i] = {queued, static_cast<std::int32_t>(i)};
   }
   if (way != MaskedWay::kLanes) cells.count = of_a.count = 0;
-  if (__any_sync(kAllLanes, cells.count > 0))
+  if (!__any_sync(kAllLanes, cells.count > 0)) return;
+  if constexpr (kIsByWords)
+    make_row_by_words(operands, output, cells, of_a, shared + number * kBytes);
+  else
     make_masked_row<kLanes>(operands, output, cells, of_a, shared + number * kBytes);
 }
 
 /// Makes at most kMost cells of a heavy row with a thread block.
-template <int kMost>
+template <int kMost, bool kIsByWords>
 __device__ void make_heavy_row(const OperandsView& operands, const MaskedOutput& output,
                                const MaskedItem& item, unsigned char* memory) {
   using Block = spgemm::Group<kMaskedThreads>;
@@ -335,8 +224,11 @@ __device__ void make_heavy_row(const OperandsView& operands, const MaskedOutput&
   const std::int32_t length = operands.a_offsets[item.row + 1] - begin;
   const NonzerosOfRow of_a{begin + part, kPartsOfRow,
                            (length - part + kPartsOfRow - 1) / kPartsOfRow};
-  add_masked_products<kWarpLanes>(operands, output, cells, of_a, of_a.count, words,
-                                  sums + part * cells.count);
+  if constexpr (kIsByWords)
+    add_masked_words(operands, cells, of_a, words, sums + part * cells.count);
+  else
+    add_masked_products<kWarpLanes>(operands, cells, of_a, of_a.count, words,
+                                    sums + part * cells.count);
   Block::sync();
   for (int i = Block::lane(); i < cells.count; i += Block::kLanes) {
     float sum = sums[i];
@@ -362,40 +254,54 @@ __device__ void for_items_of_block(const MaskedQueue& queue, MaskedQueue::Kind k
   }
 }
 
-/// Makes the queued rows of at most kCellsOfBlock cells: first the heavy ones, then those of a warp
-/// each.
-static __global__ void __launch_bounds__(kMaskedThreads)
-    make_queued_rows(OperandsView operands, MaskedOutput output, MaskedQueue queue) {
-  constexpr int kOfWarp = masked_bytes(kCellsOfWarp, 1);
-  static_assert(kPartsOfRow * kOfWarp <= masked_bytes(kCellsOfBlock, kPartsOfRow));
-  __shared__ __align__(16) unsigned char shared[masked_bytes(kCellsOfBlock, kPartsOfRow)];
-  for_items_of_block(queue, MaskedQueue::kBlocks, [&](std::uint32_t number) {
-    make_heavy_row<kCellsOfBlock>(operands, output, {queue.blocks[number], 0}, shared);
+/// Makes the windows of the rows of more cells than kCellsOfBlock.
+template <bool kIsByWords>
+__global__ void __launch_bounds__(kMaskedThreads)
+    make_masked_windows(OperandsView operands, MaskedOutput output, MaskedQueue queue) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  wait_for_launch_before();
+  allow_next_launch();
+  for_items_of_block(queue, MaskedQueue::kWindows, [&](std::uint32_t number) {
+    make_heavy_row<kCellsOfMaskWindow, kIsByWords>(operands, output, queue.windows[number], shared);
   });
+}
+
+/// Makes the queued rows of a warp each.
+__device__ inline void make_rows_of_warps(const OperandsView& operands, const MaskedOutput& output,
+                                          const MaskedQueue& queue, unsigned char* memory) {
   const std::uint32_t count = queue.counts[MaskedQueue::kWarps];
-  const int warp = static_cast<int>(threadIdx.x) / kWarpLanes;
   const std::uint32_t warps = gridDim.x * kPartsOfRow;
   // The last thread blocks begin, because the first ones have heavy rows.
-  std::uint32_t number = (gridDim.x - 1 - blockIdx.x) * kPartsOfRow + warp;
+  std::uint32_t number =
+      (gridDim.x - 1 - blockIdx.x) * kPartsOfRow + static_cast<int>(threadIdx.x) / kWarpLanes;
   while (number < count) {
     const std::int32_t row = queue.warps[number];
     const std::int64_t first = output.offsets[row];
     const std::int32_t begin = operands.a_offsets[row];
     make_masked_row<kWarpLanes>(
         operands, output, {output, first, static_cast<int>(output.offsets[row + 1] - first), false},
-        {begin, 1, operands.a_offsets[row + 1] - begin}, shared + warp * kOfWarp);
+        {begin, 1, operands.a_offsets[row + 1] - begin}, memory);
     if (lane_of_warp() == 0) number = warps + atomicAdd(queue.taken + MaskedQueue::kWarps, 1u);
     number = __shfl_sync(kAllLanes, number, 0);
   }
 }
 
-/// Makes the windows of rows of more cells.
-static __global__ void __launch_bounds__(kMaskedThreads)
-    make_masked_windows(OperandsView operands, MaskedOutput output, MaskedQueue queue) {
-  extern __shared__ __align__(16) unsigned char shared[];
-  for_items_of_block(queue, MaskedQueue::kWindows, [&](std::uint32_t number) {
-    make_heavy_row<kCellsOfMaskWindow>(operands, output, queue.windows[number], shared);
+/// Makes the queued rows of at most kCellsOfBlock cells: first the heavy ones, then those of a warp
+/// each, which by words are none. The launch before, of make_masked_windows(), lets it begin once
+/// all rows are queued, and both run side by side: it waits at its end, so that it ends last.
+template <bool kIsByWords>
+__global__ void __launch_bounds__(kMaskedThreads)
+    make_queued_rows(OperandsView operands, MaskedOutput output, MaskedQueue queue) {
+  constexpr int kOfWarp = masked_bytes(kCellsOfWarp, 1);
+  static_assert(kPartsOfRow * kOfWarp <= masked_bytes(kCellsOfBlock, kPartsOfRow));
+  __shared__ __align__(16) unsigned char shared[masked_bytes(kCellsOfBlock, kPartsOfRow)];
+  for_items_of_block(queue, MaskedQueue::kBlocks, [&](std::uint32_t number) {
+    make_heavy_row<kCellsOfBlock, kIsByWords>(operands, output, {queue.blocks[number], 0}, shared);
   });
+  if constexpr (!kIsByWords)
+    make_rows_of_warps(operands, output, queue,
+                       shared + static_cast<int>(threadIdx.x) / kWarpLanes * kOfWarp);
+  wait_for_launch_before();
 }
 
 }  // namespace tessera::row_spgemm

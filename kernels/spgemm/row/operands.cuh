@@ -35,7 +35,8 @@ class Operands {
              .b_values = nullptr,
              .rows_of_b = nullptr,
              .ranges_of_b = nullptr,
-             .words_of_b = nullptr};
+             .words_of_b = nullptr,
+             .places_of_b = nullptr};
     view_.many.sum_size = sizeof(Value);
     if constexpr (std::is_same_v<Value, float>) view_ = values_of(view_);
   }

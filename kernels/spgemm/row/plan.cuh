@@ -15,6 +15,7 @@
 #include "formats/base/check.hpp"
 #include "kernels/device/side_streams.hpp"
 #include "kernels/gpu_spgemm.hpp"
+#include "kernels/spgemm/row/description.cuh"
 #include "kernels/spgemm/row/hubs.cuh"
 #include "kernels/spgemm/row/small.cuh"
 #include "kernels/spgemm/row/steps.cuh"
@@ -132,11 +133,6 @@ inline __global__ void __launch_bounds__(kRowThreads)
   row_offsets[row] = before + (row < rows ? offsets[task] : nonzeros);
 }
 
-/// The grid of a launch over `count` items.
-inline unsigned grid_of(const LaunchShape& shape, std::int64_t count) {
-  return static_cast<unsigned>(shape.thread_blocks(count));
-}
-
 /// Calls launch.operator()<Group, Bitmap>(batch, bytes, stream) for the tasks of a class, or
 /// launch_small.operator()<lanes>(batch, stream) if they are small.
 template <bool kWithRanks, int kClass = 0, class Launch, class LaunchSmall>
@@ -187,26 +183,6 @@ void launch_small_groups(Kernel kernel, int count, cudaStream_t stream,
 /// nonzeros.
 class RowTasks {
  public:
-  /// The description of B in a block of memory, which all rows of A share.
-  struct DescriptionOfB {
-    DescriptionOfB(RunBlock& block, const OperandsView& operands, bool with_words = true)
-        : rows(block.place<RowOfB>(operands.rows_of_b_count)),
-          ranges(block.place<RangeOfB>(operands.rows_of_b_count)),
-          has_words(with_words),
-          words(block.place<WordOfB>(with_words ? operands.nonzeros_of_b : 0)) {}
-
-    /// Sets the pointers of the view, once the block has its memory.
-    void assign(OperandsView& operands, const RunBlock& block) const {
-      operands.rows_of_b = block.data<RowOfB>(rows);
-      operands.ranges_of_b = block.data<RangeOfB>(ranges);
-      operands.words_of_b = has_words ? block.data<WordOfB>(words) : nullptr;
-    }
-
-    std::int64_t rows, ranges;
-    bool has_words;
-    std::int64_t words;
-  };
-
   /// Memory for one Workspace after another.
   struct Buffers {
     RunArray<std::byte> of_rows;
@@ -355,13 +331,6 @@ class RowTasks {
       tasks = plan_tasks(work, run.stream());
     }
     make_tasks(work, tasks, run);
-  }
-
-  static void describe_b(const OperandsView& operands, cudaStream_t stream) {
-    with_lanes(operands.nonzeros_of_b, operands.rows_of_b_count, [&]<int kLanes>(unsigned grid) {
-      describe_rows_of_b<kLanes><<<grid, kRowThreads, 0, stream>>>(operands);
-    });
-    cuda_check(cudaGetLastError(), "launching row_spgemm");
   }
 
   /// The largest number of tasks of a row, once B is described. Waits for the device.
@@ -551,18 +520,6 @@ class RowTasks {
                                        cuda::std::plus<std::int64_t>{}, std::int64_t{0}, count),
         "sizing a scan");
     return static_cast<std::int64_t>(std::max(narrow, wide));
-  }
-
-  /// Calls launch.operator()<lanes>(grid) for a launch over rows.
-  template <class Launch>
-  static void with_lanes(std::int64_t nonzeros, std::int64_t rows, Launch launch) {
-    if (rows == 0) return;
-    const int lanes = lanes_for(nonzeros, rows);
-    const unsigned grid = grid_of(row_launch(lanes), rows);
-    if (lanes == 4) return launch.template operator()<4>(grid);
-    if (lanes == 8) return launch.template operator()<8>(grid);
-    if (lanes == 16) return launch.template operator()<16>(grid);
-    launch.template operator()<32>(grid);
   }
 
   template <class ClassOf>

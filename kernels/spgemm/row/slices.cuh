@@ -21,10 +21,10 @@ class RowSlices {
   RowSlices(RowTasks& tasks, const OperandsView& operands, std::int64_t limit, ProductRun& run)
       : tasks_(tasks), operands_(operands), limit_(limit), run_(run) {
     run.stage("analysis");
-    const RowTasks::DescriptionOfB description(of_b_, operands);
+    const DescriptionOfB description(of_b_, operands);
     of_b_.take(run);
     description.assign(operands_, of_b_);
-    RowTasks::describe_b(operands_, run.stream());
+    describe_b(operands_, run.stream());
     free_ = limit - of_b_.bytes();
     if (RowTasks::Workspace::bytes_of_rows(1) > free_) refuse();
     most_rows_ = rows_that_fit();

@@ -26,6 +26,7 @@ struct OperandsOf {
   RowOfB* rows_of_b;      // [rows_of_b_count]
   RangeOfB* ranges_of_b;  // [rows_of_b_count]
   WordOfB* words_of_b;    // [nonzeros_of_b], those of a row from its first nonzero on; or nullptr
+  std::int32_t* places_of_b;  // [nonzeros_of_b]: the first nonzero of each word; or nullptr
 };
 /// The analysis reads no values: it takes these for products of any type.
 using OperandsView = OperandsOf<float>;
@@ -34,9 +35,10 @@ using OperandsView = OperandsOf<float>;
 template <class Value>
 OperandsOf<Value> with_values(const OperandsView& of, const Value* a_values,
                               const Value* b_values) {
-  return {of.rows,   of.rows_of_b_count, of.cols,      of.nonzeros_of_a, of.nonzeros_of_b,
-          of.many,   of.a_offsets,       of.a_cols,    a_values,         of.b_offsets,
-          of.b_cols, b_values,           of.rows_of_b, of.ranges_of_b,   of.words_of_b};
+  return {of.rows,       of.rows_of_b_count, of.cols,      of.nonzeros_of_a, of.nonzeros_of_b,
+          of.many,       of.a_offsets,       of.a_cols,    a_values,         of.b_offsets,
+          of.b_cols,     b_values,           of.rows_of_b, of.ranges_of_b,   of.words_of_b,
+          of.places_of_b};
 }
 
 /// The number of this thread in a launch of one thread per item.
@@ -99,6 +101,7 @@ __device__ void describe_row(const OperandsView& operands, std::int32_t row, std
     const bool ends = col >= 0 && (lane == kLanes - 1 || after != word);
     const int place = words + __popc(heads & ((2u << lane) - 1)) - 1;
     if (ends) operands.words_of_b[begin + place] = {word, columns};
+    if (begins && operands.places_of_b != nullptr) operands.places_of_b[begin + place] = begin + at;
     words += __popc(heads);
     last.word = __shfl_sync(kAllLanes, word, kLanes - 1, kLanes);
     last.columns = __shfl_sync(kAllLanes, columns, kLanes - 1, kLanes);
