@@ -30,6 +30,7 @@ case "$*" in *--subcase=hosted*) count=0 ;; *) count=7 ;; esac
 echo "[doctest] assertions: $count | $count passed | 0 failed |"
 [ -e "$0.fails" ] && echo "[doctest] Status: FAILURE!" || echo "[doctest] Status: SUCCESS!"
 echo "$*" >> "$0.calls"
+echo "$CUDA_VISIBLE_DEVICES" >> "$0.gpus"
 exit ${status:-0}
 """
 
@@ -87,6 +88,15 @@ class SanitizeGpuTest(unittest.TestCase):
         self.assertEqual({row["commit"] for row in rows.values()}, {"0123456789ab"})
         self.assertEqual({row["gpu"] for row in rows.values()}, {"NVIDIA H200"})
         self.assertIn(f"{len(rows)} runs of 0123456789ab, 2 with a report or without an end, 0 left", done.stdout)
+
+    def test_runs_share_the_gpus_that_are_named(self):
+        used = self.folder / "compute-sanitizer.gpus"
+        self.sanitize("good", "--gpus", "1,3", "--jobs", "2")
+        self.assertLessEqual(set(used.read_text().split()), {"1", "3"})
+        used.unlink()
+        self.of_commit("ba9876543210")
+        self.sanitize("good", "--gpus", "5", "--jobs", "2")
+        self.assertEqual(used.read_text().split(), ["5"] * 4)
 
     def test_parts_are_divided_by_subcases_and_formats_are_parts(self):
         self.sanitize("bad*", "pack*", "plan in order: a mesh*", "--tools", "synccheck", "--jobs", "1")

@@ -62,7 +62,9 @@ struct Lane {
     const std::uint32_t high = PackedFp16::pair(values.z, values.w);
     std::uint16_t* to = halves + row * n + col;
     if constexpr (kAligned) {
-      if (col < n) *reinterpret_cast<uint2*>(to) = {low, high};
+      // One store: the compiler would make two of it.
+      if (col < n)
+        asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(to), "r"(low), "r"(high) : "memory");
     } else {
       const std::uint32_t words[2] = {low, high};
       for (int i = 0; i < kLaneCols; ++i)
@@ -71,19 +73,22 @@ struct Lane {
   }
 };
 
-__device__ inline std::uint32_t magnitude(float value) {
-  return __float_as_uint(value) & 0x7fffffffu;
+/// The larger one of a magnitude and that of a value; a NaN is larger than all.
+__device__ inline float larger(float magnitude, float value) {
+  float larger;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(magnitude), "f"(fabsf(value)));
+  return larger;
 }
-__device__ inline void raise(uint4& largest, const float4& values) {
-  largest.x = max(largest.x, magnitude(values.x));
-  largest.y = max(largest.y, magnitude(values.y));
-  largest.z = max(largest.z, magnitude(values.z));
-  largest.w = max(largest.w, magnitude(values.w));
+__device__ inline void raise(float4& largest, const float4& values) {
+  largest.x = larger(largest.x, values.x);
+  largest.y = larger(largest.y, values.y);
+  largest.z = larger(largest.z, values.z);
+  largest.w = larger(largest.w, values.w);
 }
-
+/// The bits of the largest magnitude of a lane's elements of a row: bits compare as magnitudes do.
 __device__ inline std::uint32_t largest_of(const float4& values) {
-  return max(max(magnitude(values.x), magnitude(values.y)),
-             max(magnitude(values.z), magnitude(values.w)));
+  return __float_as_uint(
+      larger(larger(fabsf(values.x), values.y), larger(fabsf(values.z), values.w)));
 }
 
 /// The bits of the magnitude 2^exponent.
@@ -99,10 +104,10 @@ __device__ inline float factor_of_bits(std::uint32_t bits) {
 }
 
 /// The largest magnitudes of the columns of all warps of a thread block, in shared memory.
-__device__ void merge_largest(const uint4& own, std::uint32_t (&of_block)[kSegmentCols]) {
-  const std::uint32_t each[kLaneCols] = {own.x, own.y, own.z, own.w};
+__device__ void merge_largest(const float4& own, std::uint32_t (&of_block)[kSegmentCols]) {
+  const float each[kLaneCols] = {own.x, own.y, own.z, own.w};
   for (int i = 0; i < kLaneCols; ++i)
-    atomicMax(of_block + kLaneCols * (threadIdx.x % 32) + i, each[i]);
+    atomicMax(of_block + kLaneCols * (threadIdx.x % 32) + i, __float_as_uint(each[i]));
   __syncthreads();
 }
 
@@ -124,7 +129,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm) narrow_b(Arguments arg
   };
   load(first);
 
-  uint4 largest{0, 0, 0, 0};
+  float4 largest{0, 0, 0, 0};
   for (int i = warp; i < kSampleRows; i += kWarps)
     raise(largest, lane.load(arguments.b, sample_row(i, arguments.k)));
   for (int i = static_cast<int>(threadIdx.x); i < kSegmentCols; i += kThreads)
@@ -156,14 +161,17 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm) narrow_b(Arguments arg
       values.z *= factors[2], values.w *= factors[3];
       raise(largest, values);
       const std::uint32_t most = __reduce_max_sync(~0u, largest_of(values));
-      is_wide |= most != 0 && most < bits_of_power(kLeastOfRow);
+      is_wide |= most - 1 < bits_of_power(kLeastOfRow) - 1;  // neither zero nor that large
       if (at + i * warps < arguments.k) lane.store(arguments.halves, at + i * warps, values);
     }
   }
   merge_largest(largest, of_block);
   const std::int64_t first_col = std::int64_t{blockIdx.y} * kSegmentCols;
+  // Few thread blocks raise the largest magnitude of a column. It is read first, since atomics on
+  // the same lines of the L2 wait for each other.
   for (int i = static_cast<int>(threadIdx.x); i < kSegmentCols; i += kThreads)
-    if (first_col + i < arguments.n) atomicMax(arguments.largest + first_col + i, of_block[i]);
+    if (first_col + i < arguments.n && __ldcg(arguments.largest + first_col + i) < of_block[i])
+      atomicMax(arguments.largest + first_col + i, of_block[i]);
   if (is_wide) *arguments.wide = 1;
 
   // The last thread block judges all columns.
