@@ -35,6 +35,13 @@ exit ${status:-0}
 """
 
 
+def load_script():
+    loader = importlib.machinery.SourceFileLoader("sanitize_gpu", str(ROOT / "tests/sanitize_gpu"))
+    script = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(script)
+    return script
+
+
 class SanitizeGpuTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -175,6 +182,22 @@ class SanitizeGpuTest(unittest.TestCase):
         self.sanitize("good", "--tools", "racecheck", code=1)
         self.assertEqual(self.rows()["racecheck", "good"]["result"], "no summary, exit code 3")
 
+    def test_races_in_kernels_of_a_library_alone_are_told_and_count_as_none(self):
+        def log(*kernels):
+            races = [f"Warning: Race reported between Write access at void {kernel}<int>(const T5 *)+0x3e90\n"
+                     f"    and Read access at void {kernel}<int>(const T5 *)+0x3f00 [7 hazards]" for kernel in kernels]  # fmt: skip
+            return "\n".join([*races, f"RACECHECK SUMMARY: {len(kernels)} hazards displayed",
+                              "[doctest] assertions: 24 | 24 passed", "[doctest] Status: SUCCESS!"])  # fmt: skip
+
+        script = load_script()
+        of_library = log("cusparse::values_kernel", "cublasLt::splitK")
+        self.assertEqual(script.verdict(of_library, 99, "racecheck"), (24, 2, script.LIBRARY_ALONE))
+        self.assertIn(script.LIBRARY_ALONE, script.GOOD)
+        of_ours = log("cusparse::values_kernel", "tessera::rows_spmm::multiply")
+        self.assertEqual(script.verdict(of_ours, 99, "racecheck"), (24, 2, "reported"))
+        not_shown = of_library.replace("2 hazards displayed", "3 hazards displayed")
+        self.assertEqual(script.verdict(not_shown, 99, "racecheck"), (24, 3, "reported"))
+
     def test_a_machine_without_a_gpu_and_a_name_that_is_none_are_refused(self):
         self.assertIn("no part is called nothing", self.sanitize("nothing", code=2).stderr)
         self.assertIn("no tool is called check", self.sanitize("--tools", "check", code=2).stderr)
@@ -183,9 +206,7 @@ class SanitizeGpuTest(unittest.TestCase):
 
     def test_every_test_that_it_names_is_one_of_the_device_tests(self):
         texts = "".join(path.read_text() for path in (ROOT / "tests").rglob("*_device_test.*"))
-        loader = importlib.machinery.SourceFileLoader("sanitize_gpu", str(ROOT / "tests/sanitize_gpu"))
-        script = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-        loader.exec_module(script)
+        script = load_script()
         tests = {script.OF_FORMATS: ()}
         for test, *levels in [*script.OF_KERNELS.values(), *script.OTHERS.values()]:
             tests[test] = [subcase for level in levels for subcase in level]
