@@ -33,18 +33,25 @@ inline std::span<const std::int32_t> nearest(std::span<const std::int32_t> list,
   return list.subspan(begin, end - begin);
 }
 
+/// The number of chunks in which `entries` of `cols` columns are counted by so many threads: one
+/// for each thread, where the counts, of four bytes for each chunk and column, take no more than
+/// four bytes an entry, or 64 MB in all.
+inline std::int64_t counting_chunks(std::int64_t entries, std::int64_t cols, int threads) {
+  constexpr std::int64_t kCounts = (64 << 20) / sizeof(std::int32_t);
+  return std::clamp<std::int64_t>(std::max(entries, kCounts) / std::max<std::int64_t>(1, cols), 1,
+                                  std::max(1, threads));
+}
+
 /// Ranks the sets [0, sets) that hold each column; cols_of(set) returns the distinct columns of a
 /// set. Returns the offsets of the columns' lists [cols + 1] and calls ranked(set, i, place, rank)
 /// for the column i of a set, with the set's rank in the column's list and its place in all lists.
-/// `begin(entries)` is called before. Parallel: sets are counted in chunks, whose number is limited
-/// by a memory of four bytes per entry.
+/// `begin(entries)` is called before. Parallel: sets are counted in chunks, see counting_chunks.
 template <class ColsOf, class Begin, class Ranked>
 std::vector<std::int64_t> rank_sets(std::int32_t sets, std::int32_t cols, ColsOf cols_of,
                                     Begin begin_lists, Ranked ranked) {
   std::int64_t size = 0;
   for (std::int32_t set = 0; set < sets; ++set) size += std::ssize(cols_of(set));
-  const std::int64_t chunks = std::clamp<std::int64_t>(size / std::max(1, cols), 1,
-                                                       std::max<std::int64_t>(1, num_threads()));
+  const std::int64_t chunks = counting_chunks(size, cols, num_threads());
   const std::int64_t chunk_sets = std::max<std::int64_t>(1, (sets + chunks - 1) / chunks);
 
   // First the number of sets of a column in a chunk, then the rank of the next one.

@@ -9,6 +9,7 @@
 #include "formats/base/parallel.hpp"
 #include "formats/base/parallel_sort.hpp"
 #include "formats/base/raw_vector.hpp"
+#include "formats/base/shared_grain.hpp"
 
 namespace tessera {
 namespace {
@@ -32,13 +33,14 @@ struct Place {
   std::int32_t index;   // its own index among them
 };
 
-constexpr std::int64_t kGrain = 512;
+/// The ranks of a parallel chunk.
+std::int64_t grain_of(std::int64_t ranks) { return shared_grain(ranks, 64, 512); }
 
 /// The place of each rank in the base order. [rows]
 RawVector<Place> find_places(const CsrMatrix& matrix, std::span<const std::int32_t> base) {
   const auto size = std::ssize(base);
   RawVector<Row> rows(base.size());
-  parallel_for(size, kGrain, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(size, grain_of(size), [&](std::int64_t begin, std::int64_t end) {
     for (auto rank = static_cast<std::int32_t>(begin); rank < end; ++rank)
       rows[rank] = {hash_of(matrix.row_cols(base[rank])), rank};
   });
@@ -57,7 +59,7 @@ RawVector<Place> find_places(const CsrMatrix& matrix, std::span<const std::int32
       places[rank] = place;
     }
   };
-  parallel_for(size, kGrain, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(size, grain_of(size), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
       if (i == 0 || rows[i].hash != rows[i - 1].hash) place_run(i);
   });
@@ -81,7 +83,7 @@ RowGroups group_rows(const CsrMatrix& matrix, std::span<const std::int32_t> base
     if (places[rank].leader == rank) group_of[rank] = count++;
   groups.offsets.resize(std::size_t(count) + 1, 0);
   const auto for_each_rank = [&](auto body) {
-    parallel_for(size, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(size, grain_of(size), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t rank = begin; rank < end; ++rank)
         body(rank, group_of[places[rank].leader], places[rank].index);
     });

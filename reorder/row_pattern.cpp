@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "formats/base/parallel.hpp"
+#include "formats/base/shared_grain.hpp"
 
 namespace tessera {
 
@@ -27,11 +28,11 @@ RowPattern ColumnNumbers::number(const CsrMatrix& matrix, std::span<const std::i
 RowPattern number_columns(const CsrMatrix& matrix, std::span<const std::int32_t> rows) {
   // One thread reads the nonzeros once, several read them three times.
   if (num_threads() == 1) return ColumnNumbers().number(matrix, rows);
-  constexpr std::int64_t kGrain = 512;
   constexpr std::int32_t kNever = std::numeric_limits<std::int32_t>::max();
   const auto count = std::ssize(rows);
+  const std::int64_t grain = shared_grain(count, 64, 512);
   const auto for_each_rank = [&](auto body) {
-    parallel_for(count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
       for (auto rank = static_cast<std::int32_t>(begin); rank < end; ++rank) body(rank);
     });
   };

@@ -8,11 +8,12 @@
 #include "formats/base/parallel.hpp"
 #include "formats/base/parallel_sort.hpp"
 #include "formats/base/raw_vector.hpp"
+#include "formats/base/shared_grain.hpp"
 
 namespace tessera {
 namespace {
 
-constexpr std::int64_t kHashes = 8, kGrain = 256;
+constexpr std::int64_t kHashes = 8;
 
 struct Sketch {
   std::array<std::uint32_t, kHashes> hashes;
@@ -47,13 +48,14 @@ Sketch sketch_of(std::int32_t row, std::span<const std::int32_t> cols) {
 
 std::vector<std::int32_t> order_by_sketches(const CsrMatrix& matrix) {
   RawVector<Sketch> sketches(matrix.rows);
-  parallel_for(matrix.rows, kGrain, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t grain = shared_grain(matrix.rows, 32, 256);
+  parallel_for(matrix.rows, grain, [&](std::int64_t begin, std::int64_t end) {
     for (auto row = static_cast<std::int32_t>(begin); row < end; ++row)
       sketches[row] = sketch_of(row, matrix.row_cols(row));
   });
   parallel_sort(sketches);
   std::vector<std::int32_t> order(matrix.rows);
-  parallel_for(matrix.rows, kGrain, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(matrix.rows, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t place = begin; place < end; ++place) order[place] = sketches[place].row;
   });
   return order;

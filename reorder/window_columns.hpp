@@ -11,6 +11,7 @@
 #include "formats/base/parallel.hpp"
 #include "formats/base/raw_vector.hpp"
 #include "formats/base/scratch_pool.hpp"
+#include "formats/base/shared_grain.hpp"
 #include "reorder/row_pattern.hpp"
 
 namespace tessera {
@@ -60,12 +61,16 @@ class SeenColumns {
   std::int32_t window_ = 0;
 };
 
-/// Calls body(window, seen) for every window, in parallel chunks of kWindowGrain.
-constexpr std::int64_t kWindowGrain = 64;
+/// The windows of a parallel chunk.
+inline std::int64_t window_grain(const Windows& windows) {
+  return shared_grain(windows.count(), 8, 64);
+}
+
+/// Calls body(window, seen) for every window, in parallel chunks of window_grain().
 template <class Body>
 void for_each_window(std::int32_t cols, const Windows& windows, Body body) {
   ScratchPool<SeenColumns> pool;
-  parallel_for(windows.count(), kWindowGrain, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(windows.count(), window_grain(windows), [&](std::int64_t begin, std::int64_t end) {
     pool.use([&](SeenColumns& seen) {
       for (auto window = static_cast<std::int32_t>(begin); window < end; ++window) {
         seen.begin_window(cols);
@@ -88,9 +93,10 @@ std::int64_t count_columns(const Matrix& matrix, std::span<const std::int32_t> r
 /// The number of TC blocks of all windows.
 template <class Matrix>
 std::int64_t count_tc_blocks(const Matrix& matrix, const Windows& windows) {
-  std::vector<std::int64_t> blocks((windows.count() + kWindowGrain - 1) / kWindowGrain, 0);
+  const std::int64_t grain = window_grain(windows);
+  std::vector<std::int64_t> blocks((windows.count() + grain - 1) / grain, 0);
   for_each_window(matrix.cols, windows, [&](std::int32_t window, SeenColumns& seen) {
-    blocks[window / kWindowGrain] += tc_blocks(count_columns(matrix, windows.rows(window), seen));
+    blocks[window / grain] += tc_blocks(count_columns(matrix, windows.rows(window), seen));
   });
   return std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0});
 }

@@ -11,6 +11,7 @@
 #include "formats/base/parallel.hpp"
 #include "formats/base/parallel_sort.hpp"
 #include "formats/base/scratch_pool.hpp"
+#include "formats/base/shared_grain.hpp"
 #include "reorder/inverted.hpp"
 #include "reorder/window_columns.hpp"
 #include "reorder/window_scores.hpp"
@@ -277,19 +278,19 @@ class PairTable {
 std::int64_t swap_pairs(const RowPattern& pattern, std::vector<std::int32_t>& order,
                         std::int32_t height, const std::vector<Pair>& pairs, const BlockCost& cost,
                         Watch& watch) {
-  constexpr std::int64_t kGrain = 4;
   const auto rows_of = [&](std::int32_t window) {
     return std::span(order).subspan(std::size_t(window) * height, height);
   };
   ScratchPool<PairTable> pool;
   std::int64_t swaps = 0;
   for (const auto& step : in_steps(pairs, static_cast<std::int32_t>(order.size()) / height)) {
-    std::vector<std::int64_t> made((step.size() + kGrain - 1) / kGrain, 0);
-    parallel_for(std::ssize(step), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t grain = shared_grain(std::ssize(step), 4, 64);
+    std::vector<std::int64_t> made((step.size() + grain - 1) / grain, 0);
+    parallel_for(std::ssize(step), grain, [&](std::int64_t begin, std::int64_t end) {
       if (watch.stop()) return;
       pool.use([&](PairTable& table) {
         for (std::int64_t p = begin; p < end; ++p)
-          made[begin / kGrain] +=
+          made[begin / grain] +=
               table.swap_all(pattern, rows_of(step[p].a), rows_of(step[p].b), cost);
       });
     });

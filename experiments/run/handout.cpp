@@ -6,6 +6,8 @@
 namespace tessera {
 
 void Handout::sort_by_cost() {
+  for (Entries& entries : waiting_)
+    std::ranges::stable_sort(entries, std::greater(), &PlanEntry::cost);
   std::ranges::stable_sort(waiting_, std::greater(), [](const Entries& entries) {
     double cost = 0;
     for (const PlanEntry* entry : entries) cost += entry->cost;

@@ -27,7 +27,8 @@ class Handout {
 
   /// The points of one matrix, behind those that wait.
   void add(Entries entries) { waiting_.push_back(std::move(entries)); }
-  /// Lets the matrices that cost most be the first: none of them is then the last to end.
+  /// Lets the matrices that cost most be the first, and the points of each that cost most: the last
+  /// ones to end are short, and another device that takes some of them is soon ready for them.
   void sort_by_cost();
   /// Deals the matrices that wait to lanes, one to the first lane of every place, then one to the
   /// second of every place, and so on: the devices begin with about the same work.

@@ -23,17 +23,17 @@ double Portion::saved_by_split_s(bool same_device) const {
   const double working_s = others_s_ / others;
   const double passing_s = std::chrono::duration<double>(last_ - first_).count() / others;
   const double reading_s = std::max(first_s_ - working_s, 0.0);
-  return static_cast<double>(left_.size() / 2) * (same_device ? working_s : passing_s) - reading_s;
+  return static_cast<double>(half()) * (same_device ? working_s : passing_s) - reading_s;
 }
 
 bool Portion::may_be_split(bool same_device) const {
-  return left_.size() >= 2 && (done_ < 2 || saved_by_split_s(same_device) > 0);
+  return !left_.empty() && (done_ < 2 || saved_by_split_s(same_device) > 0);
 }
 
 std::deque<const PlanEntry*> Portion::split() {
-  const auto half = left_.end() - static_cast<std::ptrdiff_t>(left_.size() / 2);
-  std::deque<const PlanEntry*> taken(half, left_.end());
-  left_.erase(half, left_.end());
+  const auto first = left_.end() - static_cast<std::ptrdiff_t>(half());
+  std::deque<const PlanEntry*> taken(first, left_.end());
+  left_.erase(first, left_.end());
   return taken;
 }
 

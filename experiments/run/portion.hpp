@@ -31,7 +31,8 @@ class Portion {
   /// lanes. One before these points, which may end after they were given, says nothing of them.
   void done(std::size_t place, Clock::time_point now, double attempt_s);
 
-  /// The time that it would save to take the second half of what is left away: its points take as
+  /// The time that it would save to take the second half of what is left away, the larger one of an
+  /// odd number, since the lane works on a point besides: its points take as
   /// long as those before, and first the matrix is read, for as long as the first point took more
   /// than the others. Another lane of the same device saves no time that these points wait for the
   /// device. Not above 0 where that is not known yet.
@@ -44,6 +45,8 @@ class Portion {
   std::deque<const PlanEntry*> split();
 
  private:
+  std::size_t half() const { return (left_.size() + 1) / 2; }
+
   std::deque<const PlanEntry*> left_ = {};
   std::size_t first_place_ = 0;
   Clock::time_point first_ = {}, last_ = {};  // first and last point done

@@ -113,6 +113,7 @@ struct PointRunner::State {
   PointInputs inputs;
   DeviceTurn* turn = nullptr;
   std::size_t user = 0;
+  std::function<void()> has_turn = {};
   bool lost_device = false;  // in the point that is worked on
   LastValueCache<KernelChoice, AdviceKey> chosen = {};
   // Rows in the order of the packed matrix.
@@ -123,12 +124,23 @@ struct PointRunner::State {
   double waited_s = 0;  // for the GPU, in the point that is worked on
   void run(const Point& point, const PointIdentity& identity, Record& record);
 
+  /// What `ask` returns. To ask may wait for the start of the driver, as the other threads' points
+  /// do.
+  template <class Ask>
+  auto awaited(Ask ask) {
+    const Stopwatch watch;
+    auto answer = ask();
+    if (turn != nullptr) waited_s += watch.seconds();
+    return answer;
+  }
+
   /// What `work` returns; where it needs the device, while no other thread uses it.
   template <class Work>
   auto in_turn(const Point& point, const Backend& backend, Work work) {
     std::optional<DeviceTurn::Held> held;
     if (turn != nullptr && backend_traits(point.backend).needs_gpu)
       waited_s += held.emplace(*turn, user).waited_s();
+    if (held && has_turn) has_turn();
     try {
       return work();
     } catch (const std::exception& error) {
@@ -174,8 +186,8 @@ void PointRunner::State::run(const Point& point, const PointIdentity& identity, 
   }
   record.prep = {.load_s = source.file.load_s, .load_from_cache = source.file.from_cache};
   at = {"backend", point.backend};
-  // After the matrices: to ask may wait for the start of the driver.
-  const BackendChoice choice = find_backend(point.backend);
+  // After the matrices, which can be read meanwhile.
+  const BackendChoice choice = awaited([&] { return find_backend(point.backend); });
   require<Unsupported>(choice.missing.empty(), "{}", choice.missing);
 
   std::visit([&](const auto& task) { run_task(task, point, source, *choice.backend, record); },
@@ -212,7 +224,7 @@ void PointRunner::State::run_task(const DenseProduct& requested, const Point& gi
   const Point point = requested.kernel.name == kAuto ? with_kernel(given, a, record) : given;
   const DenseProduct& product = dense_product(point);
   const auto kernel = make_registered<SpmmKernel>(product.kernel);
-  const GpuLimits gpu = backend.gpu_limits(point);
+  const GpuLimits gpu = awaited([&] { return backend.gpu_limits(point); });
   kernel->set_gpu(gpu);
   at = {"format", product.format.name};
   const PackedInput& packed = inputs.packed(product.format, a);
@@ -423,8 +435,10 @@ void PointRunner::State::run_task(const Ordering& ordering, const Point& point,
 }
 
 PointRunner::PointRunner(PointRunnerOptions options)
-    : state_(
-          new State{.inputs = PointInputs(options), .turn = options.turn, .user = options.user}) {}
+    : state_(new State{.inputs = PointInputs(options),
+                       .turn = options.turn,
+                       .user = options.user,
+                       .has_turn = options.has_turn}) {}
 PointRunner::~PointRunner() = default;
 
 std::string PointRunner::point_id(const Point& point) {

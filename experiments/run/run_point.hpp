@@ -26,8 +26,10 @@ struct Attempt {
 struct PointRunnerOptions {
   DeviceTurn* turn = nullptr;  // is taken to use the device; null where no other thread does
   std::size_t user = 0;        // the number by which this runner takes it
-  bool fresh_orders = false;   // compute every order, even one that is in the cache
-  bool keeps_truth = false;    // of A B, for further points of the same A and B
+  /// Called when it has the turn, before anything is measured.
+  std::function<void()> has_turn = {};
+  bool fresh_orders = false;  // compute every order, even one that is in the cache
+  bool keeps_truth = false;   // of A B, for further points of the same A and B
 
   /// Called when the computation of an order begins, and whenever the reordering reports progress.
   std::function<void(const Point& point, double share)> tell_order = {};

@@ -97,8 +97,8 @@ class Supply {
     if (asks_) std::thread([this, gifts] { take_gifts(gifts); }).detach();
   }
 
-  /// The next point of a lane; nothing where there will be none. Asked for early, at the start of
-  /// the last one, more are here when they are needed.
+  /// The next point of a lane; nothing where there will be none. Of a point that does not wait for
+  /// the device the one after it is asked for early: it is here when it is needed.
   std::optional<Job> next(std::size_t number) {
     std::unique_lock lock(mutex_);
     Lane& lane = lanes_[number];
@@ -107,8 +107,16 @@ class Supply {
     if (lane.jobs.empty()) return std::nullopt;
     const Job job = lane.jobs.front();
     lane.jobs.pop_front();
-    if (asks_ && lane.jobs.empty()) ask(number);
+    const bool waits = backend_traits(job.entry->point.backend).needs_gpu;
+    if (asks_ && !waits && lane.jobs.empty()) ask(number);
     return job;
+  }
+
+  /// Asks for a lane's next point while the lane measures one. Before that, another device that has
+  /// less to do may still get it.
+  void ask_early(std::size_t number) {
+    const std::lock_guard lock(mutex_);
+    if (asks_ && lanes_[number].jobs.empty()) ask(number);
   }
 
  private:
@@ -188,6 +196,7 @@ void run_lane(Shared& shared, std::size_t lane) {
   if (assignment.place) stay_on(assignment.place->lanes[lane]);
   PointRunner runner({.turn = &shared.turn,
                       .user = lane,
+                      .has_turn = [&shared, lane] { shared.supply.ask_early(lane); },
                       .fresh_orders = assignment.fresh_orders,
                       .keeps_truth = true,
                       .tell_order = order_teller(shared, lane)});

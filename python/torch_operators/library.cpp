@@ -5,6 +5,7 @@
 // derivative; python/tessera/torch registers derivatives for the others.
 #include <array>
 #include <bit>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <numeric>
@@ -530,3 +531,15 @@ const bool registered = [] {
 
 }  // namespace
 }  // namespace tessera::torch_operators
+
+/// What _multiply does, called by _gradients.cpp without torch's dispatcher. `b` is a handle that
+/// is taken over. Null: it failed, and the text says why.
+extern "C" __attribute__((visibility("default"))) void* tessera_torch_multiply(
+    void* b, std::int64_t side, char* error, std::int64_t error_size) try {
+  using namespace tessera::torch_operators;
+  Product product(Tensor(static_cast<AtenTensorHandle>(b)), std::abs(side), side < 0, Layout::kAsB);
+  return reinterpret_cast<void*>(result_of(product).release());
+} catch (const std::exception& failure) {
+  std::snprintf(error, static_cast<std::size_t>(error_size), "%s", failure.what());
+  return nullptr;
+}

@@ -67,8 +67,8 @@ def test_the_operators_in_python_pass_the_same_tests(name):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_each_derivative_passes_the_tests_of_gradients(tmp_path, compiled):
-    """That in Python, and that in C++ after it has been compiled for this torch."""
+def test_products_and_gradients_pass_the_same_tests(tmp_path, compiled):
+    """Those in Python, and those in C++ after they have been compiled for this torch."""
     package = str(ROOT / "python")
     environment = {**os.environ, "TESSERA_TORCH_BUILD": str(tmp_path), "PYTHONPATH": package}
 
@@ -84,7 +84,8 @@ def test_each_derivative_passes_the_tests_of_gradients(tmp_path, compiled):
         assert [str(path) for path in tmp_path.iterdir()] == [made]
     has = run("-c", "from tessera.torch import build; print(build.has_compiled_derivative())")
     assert has == [str(compiled)]
-    run(str(Path(__file__).with_name("torch_gradient_test.py")))
+    for name in ("torch_gradient_test.py", "torch_product_test.py"):
+        run(str(Path(__file__).with_name(name)))
 
 
 def test_a_library_of_another_torch_leaves_the_derivative_in_python(tmp_path):
@@ -119,6 +120,14 @@ def test_a_derivative_that_does_not_compile_says_what_the_compiler_said(tmp_path
     with pytest.raises(RuntimeError, match="no_such_thing"):
         build.build()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_without_headers_of_python_it_says_which_are_missing(tmp_path, monkeypatch):
+    from tessera.torch import build
+
+    monkeypatch.setattr(build.sysconfig, "get_path", lambda name: str(tmp_path))
+    with pytest.raises(RuntimeError, match=f"{tmp_path} has no Python.h"):
+        build.command(tmp_path / "library.so")
 
 
 if __name__ == "__main__":

@@ -274,6 +274,60 @@ def test_the_number_of_threads_changes_no_bit():
     assert all(torch.equal(x, y) for result in results for x, y in zip(result, results[0]))
 
 
+class Watched(torch.overrides.TorchFunctionMode):
+    def __init__(self, seen):
+        super().__init__()
+        self.seen = seen
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        self.seen.append(str(function))
+        return function(*args, **(kwargs or {}))
+
+
+class Dispatched(torch.utils._python_dispatch.TorchDispatchMode):
+    def __init__(self, seen):
+        super().__init__()
+        self.seen = seen
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.seen.append(str(function))
+        return function(*args, **(kwargs or {}))
+
+
+class Subclass(torch.Tensor):
+    seen = []
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        cls.seen.append(str(function))
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+@on_each_device
+@pytest.mark.parametrize("wants_gradient", [False, True])
+def test_what_watches_the_calls_of_torch_sees_a_product(device, wants_gradient):
+    """Modes, subclasses and the profiler, though the usual call takes a shorter way."""
+    a, b = sparse(6, 5, device=device), dense(5, 4, device=device)
+    operator = SparseOperator(a.to_sparse_csr(), precision="fp32")
+    assert_product(operator @ b, a, b)
+    wanted = b.clone().requires_grad_(wants_gradient)
+    for mode in (Watched, Dispatched):
+        seen = []
+        with mode(seen):
+            c = operator @ wanted
+        assert any("tessera" in name for name in seen), (mode, seen)
+        assert_product(c.detach(), a, b)
+    Subclass.seen.clear()
+    c = operator @ wanted.as_subclass(Subclass)
+    assert isinstance(c, Subclass) and any("tessera" in name for name in Subclass.seen)
+    assert_product(c.detach().as_subclass(torch.Tensor), a, b)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiled:
+        operator @ wanted
+    names = [event.key for event in profiled.key_averages()]
+    assert any(name.startswith("tessera::_multiply") for name in names), names
+    assert_product((operator @ wanted).detach(), a, b)
+
+
 # ---- what is refused -----------------------------------------------------------------------------
 
 

@@ -1,37 +1,68 @@
-// The derivative of C = A B for B as a node of torch's autograd in C++.
+// The usual call of C = A B and its derivative for B, as a node of torch's autograd, in C++.
 //
-// It is what _autograd.py has in Python, without Python: forward and backward then take the host
-// about as long as those of torch's own operators. A node needs torch's C++ interface, which is not
-// stable: `python3 -m tessera.torch.build` compiles this file for the torch that is installed, and
-// only that version loads it.
+// It is what operator.py and _autograd.py have in Python, without Python and, where nothing else
+// would happen on the way, without torch's dispatcher: a call then takes the host little more than
+// C's memory and the launch. It needs torch's C++ interface, which is not stable, and that of
+// Python: `python3 -m tessera.torch.build` compiles this file for those that are installed, and
+// only these versions load it.
+#include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/record_function.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/python_variable.h>
 #include <torch/library.h>
 #include <torch/version.h>
 
+#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <stdexcept>
 
 namespace {
 
 using torch::autograd::variable_list;
 
-/// The functions of libtessera_torch that a node calls (python/torch_operators/operators.cpp).
+/// The functions of libtessera_torch that are called here (python/torch_operators).
 struct Operators {
   void* (*keep)(std::int64_t number, void** values, std::int64_t* stamp);
   std::int32_t (*holds)(const void* kept, std::int64_t stamp);
   void (*release)(void* kept);
+  void* (*multiply)(void* b, std::int64_t side, char* error, std::int64_t error_size);
 };
 Operators operators;
 
+/// Whether torch's dispatcher would call the operator of a CPU or GPU and nothing else but a
+/// derivative: no mode or subclass in Python, transform, trace, autocast or profiler.
+bool goes_straight(const at::Tensor& b) {
+  constexpr c10::DispatchKeySet of_derivatives =
+      c10::autograd_dispatch_keyset_with_ADInplaceOrView |
+      c10::DispatchKeySet(c10::DispatchKey::BackendSelect);
+  const auto of_thread = c10::impl::tls_local_dispatch_key_set();
+  const c10::DispatchKeySet keys =
+      ((b.key_set() | of_thread.included_) - of_thread.excluded_) - of_derivatives;
+  return (keys == c10::DispatchKeySet(c10::DispatchKey::CUDA) ||
+          keys == c10::DispatchKeySet(c10::DispatchKey::CPU)) &&
+         !at::hasCallbacks() && !b._fw_grad(0).defined();
+}
+
+/// A product without the dispatcher.
+at::Tensor multiply_straight(const at::Tensor& b, std::int64_t side) {
+  std::array<char, 4096> error;
+  const std::unique_ptr<at::Tensor> c(static_cast<at::Tensor*>(  // what a handle is
+      operators.multiply(new at::Tensor(b), side, error.data(), std::ssize(error))));
+  if (c == nullptr) throw std::runtime_error(error.data());
+  return std::move(*c);
+}
+
 at::Tensor multiply(const at::Tensor& b, std::int64_t side) {
+  const at::AutoDispatchBelowADInplaceOrView below;
+  if (goes_straight(b)) return multiply_straight(b, side);
   static const auto found = c10::Dispatcher::singleton()
                                 .findSchemaOrThrow("tessera::_multiply", "")
                                 .typed<at::Tensor(const at::Tensor&, std::int64_t)>();
-  const at::AutoDispatchBelowADInplaceOrView below;
   return found.call(b, side);
 }
 
@@ -125,6 +156,66 @@ TORCH_LIBRARY_IMPL(tessera, CompositeExplicitAutograd, library) {
   library.impl("_multiply_with_gradient", multiply);
 }
 
+/// The values that products are ready for, as SparseOperator keeps them: (store, values, version,
+/// number of the operator), where store["values"] are the operator's values now.
+struct Ready {
+  PyObject *store, *values;
+  std::int64_t version, number;
+
+  explicit Ready(PyObject* tuple)
+      : store(PyTuple_GET_ITEM(tuple, 0)),
+        values(PyTuple_GET_ITEM(tuple, 1)),
+        version(PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, 2))),
+        number(PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, 3))) {}
+
+  /// Whether they are the operator's, unchanged, and want no gradient.
+  bool is_now() const {
+    static PyObject* const name = PyUnicode_InternFromString("values");
+    if (number == 0 || PyDict_GetItemWithError(store, name) != values) return false;
+    const at::Tensor& tensor = THPVariable_Unpack(values);
+    return tensor._version() == version && !tensor.requires_grad();
+  }
+};
+
+/// Lets other threads of Python run.
+class OthersRun {
+ public:
+  OthersRun() = default;
+  ~OthersRun() { PyEval_RestoreThread(own_); }
+  OthersRun(const OthersRun&) = delete;
+  OthersRun& operator=(const OthersRun&) = delete;
+
+ private:
+  PyThreadState* own_ = PyEval_SaveThread();
+};
+
+// multiply(b, ready, transposed) -> C, or None where the call is not the usual one
+PyObject* usual_multiply(PyObject*, PyObject* const* given, Py_ssize_t count) {
+  HANDLE_TH_ERRORS
+  TORCH_CHECK(count == 3 && PyTuple_Check(given[1]) && PyTuple_GET_SIZE(given[1]) == 4,
+              "multiply takes b, ready and transposed");
+  if (!THPVariable_CheckExact(given[0]) || at::impl::torch_function_mode_enabled()) Py_RETURN_NONE;
+  const at::Tensor& b = THPVariable_Unpack(given[0]);
+  const Ready ready(given[1]);
+  if (!ready.is_now() || b.dim() < 2 || b.scalar_type() == at::kDouble || !goes_straight(b))
+    Py_RETURN_NONE;
+  const std::int64_t side = given[2] == Py_True ? -ready.number : ready.number;
+  at::Tensor c;
+  {
+    const OthersRun others_run;
+    c = multiply_with_gradient(b, side);
+  }
+  return THPVariable_Wrap(std::move(c));
+  END_HANDLE_TH_ERRORS
+}
+
+PyMethodDef functions_in_python[] = {
+    {"multiply", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(usual_multiply)),
+     METH_FASTCALL, nullptr},
+    {}};
+PyModuleDef module_in_python = {PyModuleDef_HEAD_INIT, "_gradients", nullptr, -1,
+                                functions_in_python};
+
 }  // namespace
 
 /// Called once, when the library has been loaded.
@@ -132,3 +223,5 @@ extern "C" __attribute__((visibility("default"))) void tessera_gradients_use(
     const Operators* functions) {
   operators = *functions;
 }
+
+PyMODINIT_FUNC PyInit__gradients() { return PyModule_Create(&module_in_python); }

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import warnings
 import zlib
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
+from types import ModuleType
 
 import torch
 
@@ -57,34 +61,40 @@ OPERATORS = _load()
 class _ForGradients(ctypes.Structure):
     """The functions that _gradients.cpp calls."""
 
-    _fields_ = [(name, ctypes.c_void_p) for name in ("keep", "holds", "release")]
+    _fields_ = [(name, ctypes.c_void_p) for name in ("keep", "holds", "release", "multiply")]
 
 
 def gradients_path() -> Path:
     """Where _gradients.cpp lies once it is compiled, beside libtessera or in $TESSERA_TORCH_BUILD: a name
-    for each of its texts and each torch, since torch's C++ interface changes."""
+    for each of its texts, each torch and each Python, since their C++ and C interfaces change."""
     text = Path(__file__).with_name("_gradients.cpp").read_bytes()
-    name = f"libtessera_gradients-{zlib.crc32(text):08x}-torch-{torch.__version__}.so"
+    versions = f"torch-{torch.__version__}-{sys.implementation.cache_tag}"
+    name = f"libtessera_gradients-{zlib.crc32(text):08x}-{versions}.so"
     return Path(os.environ.get("TESSERA_TORCH_BUILD") or Path(tessera.library._name).parent) / name
 
 
-def _load_gradients() -> bool:
-    """Whether the derivative for B is that in C++."""
+def _load_gradients() -> ModuleType | None:
+    """The usual product and the derivative for B in C++, where they are compiled."""
     if OPERATORS is None or not gradients_path().exists():
-        return False
+        return None
+    loader = ExtensionFileLoader(f"{__package__}._gradients", str(gradients_path()))
     try:
-        torch.ops.load_library(str(gradients_path()))
-    except OSError as error:  # built for another PyTorch of this version; a new build mends it
+        module = module_from_spec(spec_from_loader(loader.name, loader))
+    except ImportError as error:  # built for another PyTorch of this version; a new build mends it
         warnings.warn(
             f"gradients are computed in Python, since {error}", RuntimeWarning, stacklevel=2
         )
-        return False
+        return None
+    loader.exec_module(module)
     functions = _ForGradients()
     for name, _ in _ForGradients._fields_:
         function = getattr(OPERATORS, "tessera_torch_" + name)
         setattr(functions, name, ctypes.cast(function, ctypes.c_void_p))
     ctypes.CDLL(str(gradients_path())).tessera_gradients_use(ctypes.byref(functions))
-    return True
+    return module
 
 
-HAS_GRADIENTS = _load_gradients()
+_gradients = _load_gradients()
+HAS_GRADIENTS = _gradients is not None
+# multiply(b, ready, transposed) -> C, or None where the call is not the usual one.
+usual_multiply = _gradients.multiply if _gradients is not None else None

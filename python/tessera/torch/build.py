@@ -1,11 +1,12 @@
-"""Compiles the derivative of products for the torch that is installed, in place of that in Python:
+"""Compiles the usual product and its derivative for the torch and the Python that are installed, in place of
+those in Python:
 
     python3 -m tessera.torch.build
 
-It takes a C++ compiler ($CXX, c++ or g++) and some 20 seconds, and writes a library beside those of
-tessera, or into the folder $TESSERA_TORCH_BUILD, which `tessera.torch` loads from then on. Another version
-of torch does not load it: compile it again for that one. Products and gradients are the same without it,
-but gradients take the host longer. Compiled autograd alone (`torch._dynamo.config.compiled_autograd`) needs
+It takes a C++ compiler ($CXX, c++ or g++), Python's headers (Debian: python3-dev) and some 30 seconds, and
+writes a library beside those of tessera, or into the folder $TESSERA_TORCH_BUILD, which `tessera.torch` loads
+from then on. Another version of torch or Python does not load it: compile it again for that one. Products
+and gradients are the same without it, but take the host longer. Compiled autograd alone (`torch._dynamo.config.compiled_autograd`) needs
 the derivative in Python.
 """
 
@@ -16,6 +17,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import torch
@@ -29,10 +31,13 @@ def has_compiled_derivative() -> bool:
 
 
 def command(target: Path) -> list[str]:
-    """What compiles the derivative. Raises RuntimeError where there is no C++ compiler."""
+    """What compiles them. Raises RuntimeError where there is no C++ compiler, or no header of Python."""
     compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++")
     if compiler is None:
         raise RuntimeError("tessera.torch: there is no C++ compiler; $CXX names one")
+    python = Path(sysconfig.get_path("include"))
+    if not (python / "Python.h").exists():
+        raise RuntimeError(f"tessera.torch: {python} has no Python.h; Debian's python3-dev has it")
     of_torch = Path(torch.__file__).parent
     include = of_torch / "include"
     return [
@@ -45,8 +50,10 @@ def command(target: Path) -> list[str]:
         f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
         f"-isystem{include}",
         f"-isystem{include / 'torch/csrc/api/include'}",
+        f"-isystem{python}",
         str(Path(__file__).with_name("_gradients.cpp")),
         f"-L{of_torch / 'lib'}",
+        "-ltorch_python",
         "-ltorch_cpu",
         "-lc10",
         "-o",
@@ -55,7 +62,7 @@ def command(target: Path) -> list[str]:
 
 
 def build() -> Path:
-    """Compiles the derivative and returns where it is. Raises RuntimeError where that fails."""
+    """Compiles them and returns where they are. Raises RuntimeError where that fails."""
     if _native.OPERATORS is None:
         raise RuntimeError("tessera.torch: the operators are those in Python, which need no library")
     path = _native.gradients_path()

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from . import _native
 from ._autograd import ALWAYS_SET, multiply_with_gradient, raw_multiply, sddmm, spmm
 from ._patterns import Pattern, make_options
 from ._structure import csr_of
@@ -16,8 +17,11 @@ from ._structure import csr_of
 _spmm_out = torch.ops.tessera._spmm_out.default
 _stamps = itertools.count(1)
 _FLOAT64 = torch.float64
-_NOT_READY = object(), 0, None  # in place of the values that products are ready for, their version and pattern
+# In place of the values that products are ready for: (where they are kept, values, version, number of the operator).
+_NOT_READY = {"values": None}, object(), 0, 0
+_usual_multiply = _native.usual_multiply
 _is_compiling = torch.compiler.is_compiling
+_is_tracing = torch.compiler.is_dynamo_compiling
 _is_grad_enabled = torch.is_grad_enabled
 _OF_THIS_PROCESS = {"_pattern", "_number", "_store", "_stamped", "_ready", "_set_version", "_stamp"}
 
@@ -162,6 +166,10 @@ class SparseOperator(nn.Module):
         return sddmm(x, y, self._pattern)
 
     def _multiply(self, b, values=None, transposed=False):
+        if values is None and _usual_multiply is not None and not _is_tracing():
+            c = _usual_multiply(b, self._ready, transposed)
+            if c is not None:
+                return c
         if _is_compiling():
             return self._multiply_compiled(b, values, transposed)
         if _any_autocast():
@@ -170,8 +178,9 @@ class SparseOperator(nn.Module):
             return self._multiply(b.unsqueeze(-1), values, transposed).squeeze(-1)
         if values is None and b.dtype is not _FLOAT64:
             # The usual case in as few steps as possible: own values, unchanged since the last product.
-            ready, version, pattern = self._ready
-            if self._store["values"] is ready and ready._version == version:
+            store, ready, version, _ = self._ready
+            if store["values"] is ready and ready._version == version:
+                pattern = self._pattern
                 if ready.requires_grad:
                     return spmm(ready, b, pattern, transposed, self._stamp)
                 if b.requires_grad and _is_grad_enabled():
@@ -211,7 +220,7 @@ class SparseOperator(nn.Module):
             ready = _NOT_READY
             if values.dtype is torch.float32 and values.is_contiguous():
                 self._pattern.hold(values, stamp)
-                ready = values, values._version, self._pattern
+                ready = self._store, values, values._version, self._number
             # Past nn.Module, for which they would be one more parameter or buffer.
             self.__dict__.update(_stamped=values, _ready=ready, _set_version=values._version)
             self._stamp = stamp

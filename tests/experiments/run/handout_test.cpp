@@ -55,6 +55,31 @@ TEST_CASE("matrices are dealt to devices in turn, those that cost most first") {
   CHECK(points.handout.has_any());
 }
 
+TEST_CASE("the points of a matrix that cost most come first, those that cost the same in order") {
+  Points points({6});
+  const double costs[] = {1, 4, 2, 4, 1, 2};
+  for (std::size_t i = 0; i < 6; ++i) points.entries[i].cost = costs[i];
+  points.handout.sort_by_cost();
+  points.handout.deal({1});
+
+  std::vector<std::ptrdiff_t> order;
+  for (std::size_t i = 0; i < 6; ++i)
+    order.push_back(points.handout.next({0, 0}, i) - points.entries.data());
+  CHECK(order == std::vector<std::ptrdiff_t>{1, 3, 2, 5, 0, 4});
+}
+
+TEST_CASE("an idle device gets the last point that waits for a busy one") {
+  Points points({4});
+  points.handout.deal({1});
+  for (std::size_t i = 0; i < 3; ++i) {
+    points.handout.next({0, 0}, i);
+    points.handout.done({0, 0}, i, Clock::time_point(std::chrono::milliseconds(100 * i)), 0.01);
+  }
+
+  CHECK(points.handout.next({1, 0}, 0) == &points.entries[3]);
+  CHECK(points.handout.next({0, 0}, 3) == nullptr);
+}
+
 TEST_CASE("an idle device gets half of what waits for a busy one, and a lane beside it none") {
   for (const bool same_device : {false, true}) {
     CAPTURE(same_device);
