@@ -10,7 +10,7 @@ import csv
 import dataclasses
 import operator
 from collections.abc import Callable, Iterable
-from math import exp, isclose, log, prod
+from math import exp, inf, isclose, log, prod
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ PREDICTED = ("simulated", "modelled")  # these never carry a verdict
 ORIGINS = ("measured", "counted", "emulated", *PREDICTED)
 COMPARISONS: tuple[tuple[str, Callable[[float, float], bool]], ...] = (
     (">=", operator.ge), ("<=", operator.le), (">", operator.gt), ("<", operator.lt))
+CHANGES = ("scale", "plus", "least")  # of the values of a series
 Key = tuple[str, ...]
 Row = dict[str, str]
 
@@ -51,12 +52,15 @@ class Values:
 
     cells: dict[Key, str]
     origins: frozenset[str]
-    scale: float
+    scale: float = 1
+    plus: float = 0
+    least: float = -inf
 
     def numbers(self, place: str) -> dict[Key, float]:
-        """The values as numbers."""
+        """The values as numbers: scaled, with `plus` added, and `least` where they are less."""
         try:
-            return {key: self.scale * float(cell) for key, cell in self.cells.items()}
+            return {key: max(self.scale * float(cell) + self.plus, self.least)
+                    for key, cell in self.cells.items()}  # fmt: skip
         except ValueError as error:
             raise ClaimError(f"{place}: {error}") from error
 
@@ -91,7 +95,7 @@ class Tables:
     """The tables and series of a claims folder, read when they are first used."""
 
     TABLE_KEYS = ("file", "config", "missing", "origin", "columns", "quotients")
-    SERIES_KEYS = ("table", "value", "where", "pick", "key", "scale")
+    SERIES_KEYS = ("table", "value", "where", "pick", "key", *CHANGES)
 
     def __init__(self, results: Path, tables: dict[str, Any], series: dict[str, Any]) -> None:
         self.results, self.tables, self.series = results, tables, series
@@ -152,7 +156,7 @@ class Tables:
             if origin not in ORIGINS:
                 raise ClaimError(f"{place}: '{origin}' is no origin; those are {', '.join(ORIGINS)}")
         cells = dict(zip(found, (row[entry["value"]] for row in picked)))
-        return Values(cells, origins, entry.get("scale", 1))
+        return Values(cells, origins, **{name: entry[name] for name in CHANGES if name in entry})
 
     @staticmethod
     def picked(rows: list[Row], entry: dict[str, Any], place: str) -> Row:

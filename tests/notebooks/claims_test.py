@@ -39,6 +39,7 @@ absent = { file = "published/absent.csv", config = "never_run" }
 ours = { table = "times", value = "time_us", where = { case = "ours" } }
 theirs = { table = "times", value = "time_us", where = { case = "theirs" } }
 either = { table = "times", value = "time_us", pick = "min" }
+raised = { table = "times", value = "time_us", where = { case = "theirs" }, scale = 2, plus = 1, least = 20 }
 absent = { table = "absent", value = "time_us" }
 nnz = { table = "sizes", value = "nnz" }
 [paper]
@@ -118,6 +119,10 @@ class MeasuresTest(Planted):
                              .replace("[[claim]]", '[series.both]\ntable = "times"\n'
                                       'value = "time_us"\n[[claim]]', 1))  # fmt: skip
         self.assertIn("2 rows of one key", message)
+
+    def test_values_are_scaled_then_raised_and_not_below_the_least(self) -> None:
+        # Theirs are 20, 5 and 80: 41, 11 and 161, of which 11 becomes 20.
+        self.assertEqual(self.found('{ aggregate = "sum", of = "raised" }'), "222 (3)")
 
     def test_products_of_series_stand_on_either_side(self) -> None:
         self.assertEqual(self.found('{ aggregate = "geomean", of = ["theirs", "ours"], over = '
