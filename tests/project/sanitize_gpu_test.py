@@ -145,7 +145,7 @@ class SanitizeGpuTest(unittest.TestCase):
         lines += [f"{tool},bad,1,0,{result},1.0,000000000000,GPU,2026-11-27"
                   for tool, result in (("synccheck", "clean"), ("initcheck", "not finished in 60.0 s"))]  # fmt: skip
         self.table.write_text("\n".join([*lines, ""]))
-        self.sanitize("bad*", "--missing", "--tools", "synccheck,initcheck")
+        self.sanitize("bad*", "--missing", "--tools", "synccheck,initcheck", "--jobs", "1")
         self.assertEqual([call.rpartition("=")[2] for call in self.calls()], ["bad,small factors", "bad,a hub"])
         self.assertTrue(all("--tool=initcheck" in call for call in self.calls()))
         self.assertIn(("synccheck", "bad"), self.rows())
