@@ -33,9 +33,9 @@ inline std::span<const std::int32_t> nearest(std::span<const std::int32_t> list,
   return list.subspan(begin, end - begin);
 }
 
-/// The number of chunks in which `entries` of `cols` columns are counted by so many threads: one
-/// for each thread, where the counts, of four bytes for each chunk and column, take no more than
-/// four bytes an entry, or 64 MB in all.
+/// The number of chunks of sets that are counted side by side. A chunk has a count of four bytes
+/// for each column. Every thread has a chunk, unless all counts then take more than 64 MB and more
+/// than four bytes an entry: there are fewer chunks then.
 inline std::int64_t counting_chunks(std::int64_t entries, std::int64_t cols, int threads) {
   constexpr std::int64_t kCounts = (64 << 20) / sizeof(std::int32_t);
   return std::clamp<std::int64_t>(std::max(entries, kCounts) / std::max<std::int64_t>(1, cols), 1,

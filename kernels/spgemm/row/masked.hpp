@@ -37,9 +37,8 @@ enum class MaskedWay : std::int8_t {
   kHeavy,  // by thread blocks, its sums in parts
 };
 
-/// True where a product with so many lanes per row goes through the words of B in place of its
-/// nonzeros (masked_by_words.cuh): rows of B are long then, and a product has many times as many
-/// products as it takes to describe B.
+/// True where a product looks up the words of B and not its nonzeros (masked_by_words.cuh). A row
+/// has a whole warp where rows of B are long; to describe B then costs little beside the product.
 TESSERA_HOST_DEVICE constexpr bool rows_go_by_words(int lanes) { return lanes == kWarpLanes; }
 
 /// The plan of a product under a mask.

@@ -1,5 +1,5 @@
-// What the kernels of row_spgemm under a mask share: M and C, some cells of a row, and the walk of
-// a row's lanes through rows of B. See kernels/spgemm/row/masked.hpp.
+// The mask M and the result C, cells of a row, and steps of lanes through rows of B. All kernels of
+// row_spgemm under a mask use them. See kernels/spgemm/row/masked.hpp.
 #pragma once
 
 #include <climits>
