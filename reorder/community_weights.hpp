@@ -20,6 +20,55 @@ struct WeightedEdge {
   std::uint32_t weight = 0;
 };
 
+/// Edges that wait to be read once, in their order. An edge of weight one takes as many bytes as
+/// `width`, the width of numbers of communities; another edge takes four more.
+class WaitingEdges {
+ public:
+  /// The bytes of a number below `communities` and of a bit beside it.
+  static int width_of(std::int32_t communities) {
+    return (static_cast<int>(std::bit_width(static_cast<std::uint32_t>(communities))) + 8) / 8;
+  }
+
+  void assign(std::span<const WeightedEdge> edges, int width) {
+    const auto heavy = static_cast<std::size_t>(std::ranges::count_if(edges, is_heavy));
+    clear();
+    bytes_.reserve(edges.size() * static_cast<std::size_t>(width) + heavy * kWeightBytes);
+    for (const WeightedEdge& edge : edges) {
+      append(2 * static_cast<std::uint32_t>(edge.to) + (is_heavy(edge) ? 1 : 0), width);
+      if (is_heavy(edge)) append(edge.weight, kWeightBytes);
+    }
+  }
+  void clear() { std::vector<std::uint8_t>().swap(bytes_); }
+
+  /// The number of edges, or more.
+  std::int64_t bound(int width) const { return std::ssize(bytes_) / width; }
+
+  template <class Visit>
+  void for_each(int width, Visit visit) const {
+    for (const std::uint8_t* at = bytes_.data(); at != bytes_.data() + bytes_.size();) {
+      const std::uint32_t number = take(at, width);
+      const std::uint32_t weight = number % 2 == 0 ? 1 : take(at, kWeightBytes);
+      visit(WeightedEdge{static_cast<std::int32_t>(number / 2), weight});
+    }
+  }
+
+ private:
+  static constexpr int kWeightBytes = sizeof(std::uint32_t);
+
+  static bool is_heavy(const WeightedEdge& edge) { return edge.weight != 1; }
+
+  void append(std::uint32_t number, int bytes) {
+    for (int i = 0; i < bytes; ++i) bytes_.push_back(static_cast<std::uint8_t>(number >> 8 * i));
+  }
+  static std::uint32_t take(const std::uint8_t*& from, int bytes) {
+    std::uint32_t number = 0;
+    for (int i = 0; i < bytes; ++i) number |= std::uint32_t{*from++} << 8 * i;
+    return number;
+  }
+
+  std::vector<std::uint8_t> bytes_;
+};
+
 class CommunityWeights {
  public:
   /// Clears the sums and makes room for `most` different communities.

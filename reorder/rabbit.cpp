@@ -10,7 +10,8 @@
 // (graph.hpp) is A + A^T. Ties in degree go to the smaller index, ties in gain to the first one
 // met. Time: a visit reads the remaining edges of its community, in total nnz where communities are
 // found early and nnz times the dendrogram's depth at worst (a star costs nnz: its leaves keep no
-// edge). Memory: the graph, 8 bytes per edge not absorbed yet, and about 60 bytes per vertex.
+// edge). Memory: the graph, 3 or 4 bytes per edge not absorbed yet (7 or 8 where its weight is
+// not one), and about 60 bytes per vertex.
 
 #include "reorder/rabbit.hpp"
 
@@ -74,7 +75,8 @@ class Merging {
         community_(graph.vertices()),
         strength_(graph.vertices(), 0),
         left_(graph.vertices()),
-        visited_(graph.vertices(), false) {
+        visited_(graph.vertices(), false),
+        width_(WaitingEdges::width_of(graph.vertices())) {
     std::iota(community_.begin(), community_.end(), 0);
     parallel_for(graph.vertices(), 1 << 14, [&](std::int64_t begin, std::int64_t end) {
       for (auto v = static_cast<std::int32_t>(begin); v < end; ++v)
@@ -144,7 +146,7 @@ class Merging {
         graph_.for_each_neighbour(v, [&](std::int32_t to) { add(weights, v, {to, 1}); });
         absorb_children(v, weights);
         choices_[i] = best_choice(v, weights);
-        left_[v].assign(weights.edges().begin(), weights.edges().end());
+        left_[v].assign(weights.edges(), width_);
       }
     });
   }
@@ -153,15 +155,15 @@ class Merging {
   bool merge(std::int32_t v, Choice choice) {
     visited_[v] = true;
     if (is_outdated(v, choice)) {
-      weights_.start(static_cast<std::int64_t>(left_[v].size()) + edges_of_children(v));
-      for (const WeightedEdge& edge : left_[v]) add(weights_, v, edge);
+      weights_.start(left_[v].bound(width_) + edges_of_children(v));
+      left_[v].for_each(width_, [&](const WeightedEdge& edge) { add(weights_, v, edge); });
       absorb_children(v, weights_);
       choice = best_choice(v, weights_);
-      left_[v].assign(weights_.edges().begin(), weights_.edges().end());
+      left_[v].assign(weights_.edges(), width_);
     }
     const std::int32_t u = choice.edge.to;
     if (u == Dendrogram::kNone || visited_[u])  // a visited community never reads its edges again
-      std::vector<WeightedEdge>().swap(left_[v]);
+      left_[v].clear();
     if (u == Dendrogram::kNone) return false;
     community_[v] = u;
     strength_[u] += strength_[v];
@@ -199,19 +201,19 @@ class Merging {
   }
 
   std::int64_t edges_of_children(std::int32_t v) const {
-    std::size_t edges = 0;
+    std::int64_t edges = 0;
     for (std::int32_t child = dendrogram_.first_child(v); child != Dendrogram::kNone;
          child = dendrogram_.next_sibling(child))
-      edges += left_[child].size();
-    return static_cast<std::int64_t>(edges);
+      edges += left_[child].bound(width_);
+    return edges;
   }
 
   /// Moves the remaining edges of v's children into `weights`.
   void absorb_children(std::int32_t v, CommunityWeights& weights) {
     for (std::int32_t child = dendrogram_.first_child(v); child != Dendrogram::kNone;
          child = dendrogram_.next_sibling(child)) {
-      for (const WeightedEdge& edge : left_[child]) add(weights, v, edge);
-      std::vector<WeightedEdge>().swap(left_[child]);
+      left_[child].for_each(width_, [&](const WeightedEdge& edge) { add(weights, v, edge); });
+      left_[child].clear();
     }
   }
 
@@ -247,10 +249,11 @@ class Merging {
   std::vector<std::int32_t> community_;  // [vertices] towards its community
   std::vector<std::int64_t> strength_;   // [vertices] k of the community, valid for its vertex
   std::int64_t total_strength_ = 0;      // 2m
-  std::vector<std::vector<WeightedEdge>> left_;  // [vertices] edges that the parent will absorb
-  std::vector<bool> visited_;                    // [vertices]
-  std::vector<Choice> choices_;                  // [batch]
-  CommunityWeights weights_;                     // scratch for repeated choices
+  std::vector<WaitingEdges> left_;       // [vertices] edges that the parent will absorb
+  std::vector<bool> visited_;            // [vertices]
+  const int width_;                      // of the numbers of communities in left_
+  std::vector<Choice> choices_;          // [batch]
+  CommunityWeights weights_;             // scratch for repeated choices
 };
 
 class Rabbit final : public Reordering {

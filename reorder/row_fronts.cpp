@@ -246,21 +246,43 @@ class Fronts {
   ScratchPool<Scratch> pool_;
 };
 
+/// The first rows of the stretches that the rows are divided into, and their end. Stretches have
+/// about as many rows, and where there are several none has more than half of the nonzeros and a
+/// window: hubs side by side would take the memory of all rows.
+std::vector<std::int64_t> cut_stretches(const CsrMatrix& matrix,
+                                        const std::vector<std::int32_t>& base,
+                                        const ChainRule& rule) {
+  const auto rows = std::ssize(base);
+  if (rule.stretch_rows <= 0 || rows <= rule.stretch_rows) return {0, rows};
+  const std::int64_t stretches = std::max<std::int64_t>(1, rows / rule.stretch_rows);
+  const std::int64_t windows = (rows + rule.window_rows - 1) / rule.window_rows;
+  std::vector<std::int64_t> begins{0};
+  std::int64_t nonzeros = 0;
+  for (std::int64_t window = 0, by_rows = 1; window < windows; ++window) {
+    const std::int64_t begin = window * rule.window_rows;
+    const bool is_next = window == windows * by_rows / stretches;
+    if (is_next) ++by_rows;
+    if (is_next || 2 * nonzeros >= matrix.nnz()) {
+      if (begin > 0) begins.push_back(begin);
+      nonzeros = 0;
+    }
+    for (std::int64_t i = begin; i < std::min(rows, begin + rule.window_rows); ++i)
+      nonzeros += matrix.row_length(base[i]);
+  }
+  begins.push_back(rows);
+  return begins;
+}
+
 }  // namespace
 
 std::vector<std::int32_t> grow_windows(const CsrMatrix& matrix,
                                        const std::vector<std::int32_t>& base, const ChainRule& rule,
                                        Watch& watch) {
   const auto rows = std::ssize(base);
-  const std::int64_t stretches =
-      rule.stretch_rows > 0 ? std::max<std::int64_t>(1, rows / rule.stretch_rows) : 1;
-  const std::int64_t windows = (rows + rule.window_rows - 1) / rule.window_rows;
-  const auto begin_of = [&](std::int64_t stretch) {
-    return std::min(rows, windows * stretch / stretches * rule.window_rows);
-  };
+  const std::vector<std::int64_t> begins = cut_stretches(matrix, base, rule);
   std::vector<std::int32_t> order(base.size());
-  for (std::int64_t stretch = 0; stretch < stretches; ++stretch) {
-    const std::int64_t begin = begin_of(stretch), size = begin_of(stretch + 1) - begin;
+  for (std::size_t stretch = 0; stretch + 1 < begins.size(); ++stretch) {
+    const std::int64_t begin = begins[stretch], size = begins[stretch + 1] - begin;
     if (watch.stopped()) {
       std::copy_n(base.begin() + begin, size, order.begin() + begin);
       continue;

@@ -19,9 +19,9 @@ namespace tessera {
 
 /// The old indices of the rows in their new order, [rows]; `base` [rows] has every row once. Rows
 /// of windows that were not completed come last. When stopped, rows not placed yet follow in base
-/// order. Stretches come one after the other. Time O(nnz candidates); memory 4 bytes per row, 20
-/// per nonzero and 60 per row of one stretch and, for each thread, 4 bytes per row and column of
-/// it.
+/// order. Stretches come one after the other; of several, none has more than half of the nonzeros
+/// and a window. Time O(nnz candidates); memory 4 bytes per row, 16 per nonzero and 60 per row of
+/// one stretch and, for each thread, 4 bytes per row and column of it.
 std::vector<std::int32_t> grow_windows(const CsrMatrix& matrix,
                                        const std::vector<std::int32_t>& base, const ChainRule& rule,
                                        Watch& watch);

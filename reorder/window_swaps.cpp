@@ -5,6 +5,7 @@
 #include <bit>
 #include <cassert>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <tuple>
 
@@ -55,9 +56,7 @@ class PairSearch {
       : pattern_(pattern),
         windows_(windows),
         rule_(rule),
-        columns_(window_columns(pattern, windows)),
-        holders_(invert(windows.count(), pattern.cols,
-                        [&](std::int32_t window) { return columns_.of(window); })),
+        holders_(windows_of_columns(pattern, windows)),
         wishes_(windows.whole()) {}
 
   std::vector<Pair> pairs(Watch& watch) {
@@ -70,11 +69,13 @@ class PairSearch {
           wishes_[window] = wishes(window, scratch);
       });
     });
+    holders_ = {};  // only wishes need them
     std::vector<std::vector<Pair>> found((windows_.whole() + kGrain - 1) / kGrain);
     parallel_for(windows_.whole(), kGrain, [&](std::int64_t begin, std::int64_t end) {
       for (auto window = static_cast<std::int32_t>(begin); window < end; ++window)
         answer(window, found[begin / kGrain]);
     });
+    std::vector<std::vector<Wish>>().swap(wishes_);
     std::vector<Pair> pairs;
     for (auto& piece : found) {
       pairs.insert(pairs.end(), piece.begin(), piece.end());
@@ -89,16 +90,35 @@ class PairSearch {
   // fifths of all pairs. Wishes below kLeastWish are not kept: the answer would have to gain 5.
   static constexpr std::int32_t kLeastGain = -1, kLeastWish = -6;
 
-  /// A window in which a row would fit better, and the columns that its move would save.
-  struct Wish {
-    std::int32_t window;
-    std::int32_t gain;
+  /// A window in which a row would fit better, and the columns that its move would save. Six bytes,
+  /// since there are many: a gain beyond 16 bits counts as the largest of those.
+  class Wish {
+   public:
+    Wish(std::int32_t window, std::int32_t gain)
+        : low_(static_cast<std::uint16_t>(window)),
+          high_(static_cast<std::uint16_t>(window >> 16)),
+          gain_(static_cast<std::int16_t>(
+              std::min<std::int32_t>(gain, std::numeric_limits<std::int16_t>::max()))) {}
+
+    std::int32_t window() const { return std::int32_t{high_} << 16 | low_; }
+    std::int32_t gain() const { return gain_; }
+
+   private:
+    std::uint16_t low_, high_;  // halves of the window's number
+    std::int16_t gain_;
   };
   struct Scratch {
     WindowScores scores;
     std::vector<std::int32_t> holders;  // [cols] rows of the window that hold the column
     std::vector<Wish> wishes;
   };
+
+  /// The columns of windows are freed before wishes are collected.
+  static Inverted windows_of_columns(const RowPattern& pattern, const Windows& windows) {
+    const WindowColumns columns = window_columns(pattern, windows);
+    return invert(windows.count(), pattern.cols,
+                  [&](std::int32_t window) { return columns.of(window); });
+  }
 
   /// The windows in which rows of `window` would fit better, ascending, each with its best gain. A
   /// row that moves saves the columns that only it holds and costs those that the other window does
@@ -121,11 +141,12 @@ class PairSearch {
       scratch.scores.remove(window);
       scratch.scores.for_best(rule_.partners, [&](std::int32_t other, std::int32_t common) {
         if (other < windows_.whole() && common - shared >= kLeastWish)
-          wishes.push_back({other, common - shared});
+          wishes.emplace_back(other, common - shared);
       });
     }
-    for (const std::int32_t col : columns_.of(window)) scratch.holders[col] = 0;
-    std::ranges::sort(wishes, {}, [](const Wish& w) { return std::pair(w.window, -w.gain); });
+    for (const std::int32_t row : rows)
+      for (const std::int32_t col : pattern_.row_cols(row)) scratch.holders[col] = 0;
+    std::ranges::sort(wishes, {}, [](const Wish& w) { return std::pair(w.window(), -w.gain()); });
     const auto repeated = std::ranges::unique(wishes, {}, &Wish::window);
     return {wishes.begin(), repeated.begin()};
   }
@@ -134,20 +155,19 @@ class PairSearch {
   /// more columns than the sum of the two gains; a swap that saves none may still empty a TC block.
   void answer(std::int32_t window, std::vector<Pair>& pairs) const {
     for (const Wish& wish : wishes_[window]) {
-      if (wish.window < window) continue;
-      const auto& back = wishes_[wish.window];
+      if (wish.window() < window) continue;
+      const auto& back = wishes_[wish.window()];
       const auto answer = std::ranges::lower_bound(back, window, {}, &Wish::window);
-      if (answer == back.end() || answer->window != window) continue;
-      const std::int32_t gain = wish.gain + answer->gain;
-      if (gain >= kLeastGain) pairs.push_back({window, wish.window, gain});
+      if (answer == back.end() || answer->window() != window) continue;
+      const std::int32_t gain = wish.gain() + answer->gain();
+      if (gain >= kLeastGain) pairs.push_back({window, wish.window(), gain});
     }
   }
 
   const RowPattern& pattern_;
   const Windows windows_;
   const SwapRule rule_;
-  const WindowColumns columns_;
-  const Inverted holders_;
+  Inverted holders_;                       // windows of each column
   std::vector<std::vector<Wish>> wishes_;  // [whole windows]
 };
 

@@ -1,7 +1,12 @@
 // Rabbit Order: a graph small enough for paper, awkward shapes, and communities found again.
 #include <doctest/doctest.h>
 
+#include <limits>
+#include <vector>
+
+#include "formats/base/random.hpp"
 #include "formats/base/registry.hpp"
+#include "reorder/community_weights.hpp"
 #include "reorder/reordering.hpp"
 #include "tests/reorder_support.hpp"
 
@@ -84,6 +89,36 @@ TEST_CASE("a stopped rabbit still orders all rows") {
   CHECK(watch.stopped());
   CHECK(order.rows.size() == shuffled.rows);
   CHECK(order.rows != variant->order(shuffled).rows);
+}
+
+TEST_CASE("waiting edges keep their order, heavy ones their weights, at every width") {
+  CHECK(WaitingEdges::width_of(127) == 1);
+  CHECK(WaitingEdges::width_of(128) == 2);
+  CHECK(WaitingEdges::width_of(1 << 22) == 3);
+  CHECK(WaitingEdges::width_of((1 << 23) - 1) == 3);
+  CHECK(WaitingEdges::width_of(1 << 23) == 4);
+  CHECK(WaitingEdges::width_of(std::numeric_limits<std::int32_t>::max()) == 4);
+  for (const std::int32_t communities : {100, 30'000, 1 << 22, 2'000'000'000}) {
+    CAPTURE(communities);
+    const int width = WaitingEdges::width_of(communities);
+    RandomSequence random(7);
+    std::vector<WeightedEdge> edges = {
+        {communities - 1, 0xffffffffu}, {0, 1}, {communities - 1, 1}};
+    for (int i = 0; i < 50; ++i)
+      edges.push_back({static_cast<std::int32_t>(random.below(communities)),
+                       i % 3 == 0 ? 1 : static_cast<std::uint32_t>(random.below(1 << 20))});
+    WaitingEdges waiting;
+    waiting.assign(std::vector<WeightedEdge>{{5, 7}}, width);
+    waiting.assign(edges, width);
+    CHECK(waiting.bound(width) >= std::ssize(edges));
+    std::size_t next = 0;
+    waiting.for_each(width, [&](const WeightedEdge& edge) {
+      REQUIRE(next < edges.size());
+      CHECK(edge.to == edges[next].to);
+      CHECK(edge.weight == edges[next++].weight);
+    });
+    CHECK(next == edges.size());
+  }
 }
 
 }  // namespace

@@ -88,6 +88,31 @@ TEST_CASE("every row is placed once, whatever rows share, in stretches of any le
   }
 }
 
+TEST_CASE("no stretch of several has more than half of the nonzeros and a window") {
+  // 64 rows of 40 nonzeros before 192 rows of one: stretches of 128 rows, the first cut at 40.
+  std::vector<Indices> rows;
+  RandomSequence random(11);
+  for (int row = 0; row < 256; ++row) {
+    Indices cols;
+    const auto first = static_cast<std::int32_t>(random.below(200));
+    for (std::int32_t col = 0; col < (row < 64 ? 40 : 1); ++col) cols.push_back(first + col);
+    rows.push_back(cols);
+  }
+  const CsrMatrix a = pattern_matrix(256, 256, rows);
+  Indices base(256);
+  std::iota(base.begin(), base.end(), 0);
+  const auto first_rows = [&](std::int64_t stretch_rows) {
+    Indices order = grow(a, base, {.window_rows = 8, .stretch_rows = stretch_rows});
+    CHECK(Permutation(Indices(order)).size() == a.rows);
+    order.resize(40);
+    std::ranges::sort(order);
+    return order;
+  };
+  const Indices until_cut(base.begin(), base.begin() + 40);
+  CHECK(first_rows(128) == until_cut);
+  CHECK(first_rows(256) != until_cut);
+}
+
 TEST_CASE("fronts that are stopped leave the other rows in base order") {
   const CsrMatrix a = planted(400);
   const Indices base = shuffled_rows(a.rows, 3);
