@@ -216,10 +216,8 @@ struct Multiplication {
         torch_cpu::spmm(of_a, of_values, of_b + i * inner * n, n, of_c + i * outer * n, alpha,
                         beta);
     };
-    if (type == TESSERA_FP64)
-      return each(static_cast<const double*>(b), static_cast<double*>(c));
-    if (type == TESSERA_FP32)
-      return each(static_cast<const float*>(b), static_cast<float*>(c));
+    if (type == TESSERA_FP64) return each(static_cast<const double*>(b), static_cast<double*>(c));
+    if (type == TESSERA_FP32) return each(static_cast<const float*>(b), static_cast<float*>(c));
     const bool bf16 = type == TESSERA_BF16;
     std::vector<float> wide_b(batches * inner * n), wide_c(batches * outer * n);
     auto* narrow_c = static_cast<std::uint16_t*>(c);
