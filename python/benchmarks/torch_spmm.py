@@ -3,17 +3,22 @@
 
 For each matrix and width, the time of a forward product, of forward and backward (the gradient of B;
 `_values`: that of A's values too; `_one_thread`: under torch.autograd.set_multithreading_enabled(False),
-so that the calling thread runs the gradients; `_graph`: replays of a CUDA graph that captured the call)
-and of sampled products (SDDMM), with the error of the result. Writes a table of all times and prints the geometric means of the speed-ups.
+so that the calling thread runs the gradients; `_one_core`: with all threads of the process held on one core,
+as by taskset, so that the thread that runs the gradients of a GPU takes over without waking another core;
+`_graph`: replays of a CUDA graph that captured the call) and of sampled products (SDDMM), with the error of the
+result. Writes a table of all times and prints the geometric means of the speed-ups.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import os
+import re
 import sys
 import warnings
 from collections import defaultdict
+from contextlib import contextmanager, nullcontext
 from functools import cached_property, lru_cache
 from pathlib import Path
 
@@ -25,9 +30,10 @@ from tessera.torch import SparseOperator
 from tessera.torch.build import has_compiled_derivative
 
 SMALL = ["poisson2d(nx=64, ny=64)", "rmat(scale=11, edge_factor=8)", "uniform(rows=2000, cols=3000, density=0.005)"]  # fmt: skip
-ONE_THREAD, GRAPH = "_one_thread", "_graph"
+ONE_THREAD, ONE_CORE, GRAPH = "_one_thread", "_one_core", "_graph"
 OPERATIONS = ["forward", "forward_backward", "forward_backward_one_thread", "forward_backward_values", "sddmm"]  # fmt: skip
-# After a capture that fails, the memory of a process may stay in use: these are asked for by name.
+# These are asked for by name: after a capture that fails, the memory of a process may stay in use.
+OF_CORES = ["forward_one_core", "forward_backward_one_core"]
 OF_GRAPHS = ["forward_graph", "forward_backward_graph"]
 BASELINE = "torch_csr"
 PEERS = [BASELINE, "pyg"]
@@ -108,6 +114,36 @@ def replayed(call):
     with torch.cuda.graph(graph):
         call()
     return graph.replay
+
+
+@contextmanager
+def one_core():
+    """Holds all threads of this process on one core."""
+    threads = {int(thread): os.sched_getaffinity(int(thread)) for thread in os.listdir("/proc/self/task")}  # fmt: skip
+    core = max(os.sched_getaffinity(0))
+
+    def hold(thread, cores):
+        try:
+            os.sched_setaffinity(thread, cores)
+        except ProcessLookupError:  # it has ended
+            pass
+
+    for thread in threads:
+        hold(thread, {core})
+    try:
+        yield
+    finally:
+        for thread, cores in threads.items():
+            hold(thread, cores)
+
+
+@contextmanager
+def threads_of(operation: str):
+    """The threads and cores that the operation's name asks for."""
+    one_thread = operation.endswith(ONE_THREAD)
+    held = one_core() if operation.endswith(ONE_CORE) else nullcontext()
+    with torch.autograd.set_multithreading_enabled(not one_thread), held:
+        yield
 
 
 def tessera_calls(case: Case, precision: str | None, expected: int | None):
@@ -197,12 +233,13 @@ def error_of(operation: str, result, case: Case) -> float | None:
     return ((result.double() - exact).norm() / exact.norm()).item()
 
 
-def measure(case: Case, precisions: list[str | None], given: argparse.Namespace) -> list[dict]:
+def measure(case: Case, precisions: list[str | None], given: argparse.Namespace, hosts: list) -> list[dict]:  # fmt: skip
+    """The rows of a case. `hosts` gets those of forward products with a host time, and their calls."""
     rows = []
     for name, calls in implementations(case, precisions, given).items():
         ours = name.startswith("tessera")
         for operation in given.operations:
-            call = calls.get(operation.removesuffix(ONE_THREAD).removesuffix(GRAPH))
+            call = calls.get(re.sub(f"({ONE_THREAD}|{ONE_CORE}|{GRAPH})$", "", operation))
             if call is None:
                 continue
             row = {
@@ -221,9 +258,10 @@ def measure(case: Case, precisions: list[str | None], given: argparse.Namespace)
                 "relative_error": "",
                 "problem": "",
             }
-            with torch.autograd.set_multithreading_enabled(not operation.endswith(ONE_THREAD)):
-                row.update(measured(operation, call, name, case))
+            row.update(measured(operation, call, name, case))
             rows.append(row)
+            if row["host_us"] != "" and operation.startswith("forward") and "backward" not in operation:
+                hosts.append((row, call))
     return rows
 
 
@@ -233,27 +271,25 @@ def measured(operation: str, call, name: str, case: Case) -> dict:
         error = error_of(operation, call(), case)
         if operation.endswith(GRAPH):
             call = replayed(call)
-        us = round(time_us(call, case.device), 2)
         on_host = case.device == "cuda" and name.startswith("tessera")
+        with threads_of(operation):
+            us = round(time_us(call, case.device), 2)
+            host = round(host_us(call, us), 2) if on_host else ""
         return {
             "time_us": us,
-            "host_us": round(host_us(call, us), 2) if on_host else "",
+            "host_us": host,
             "relative_error": "" if error is None else f"{error:.2e}",
         }
     except (RuntimeError, NotImplementedError, TypeError) as failure:
         return {"problem": str(failure).splitlines()[0]}
 
 
-def measure_hosts_again(rows: list[dict], given: argparse.Namespace) -> None:
-    """The host times of tessera's forward products once more, from the first matrix on: the pace of a
-    shared host changes from second to second, and the table has the least."""
-    forward = [row for row in rows if row["operation"] == "forward" and row["host_us"] != ""]
-    for row in forward:
-        case = Case(row["matrix"], row["n"], getattr(torch, row["dtype"]), given.device)
-        precision = row["implementation"].removeprefix("tessera").removeprefix("_") or None
-        call = tessera_calls(case, precision, given.expected_products)["forward"]
-        call()
-        row["host_us"] = min(row["host_us"], round(host_us(call, row["time_us"]), 2))
+def measure_hosts_again(hosts: list) -> None:
+    """The host times of tessera's forward products once more: the pace of a shared host changes from
+    second to second, and the table has the least."""
+    for row, call in hosts:
+        with threads_of(row["operation"]):
+            row["host_us"] = min(row["host_us"], round(host_us(call, row["time_us"]), 2))
 
 
 def geometric_mean(ratios: list[float]) -> float:
@@ -269,7 +305,7 @@ def print_speedups(rows: list[dict]) -> None:
             key = (row["operation"], row["dtype"], row["n"])
             times[key].setdefault(row["matrix"], {})[row["implementation"]] = row["time_us"]
     print(
-        f"{'operation':24} {'dtype':9} {'N':>4}  {'implementation':16} {'over torch CSR':>20} {'over best PyG':>20}"
+        f"{'operation':26} {'dtype':9} {'N':>4}  {'implementation':16} {'over torch CSR':>20} {'over best PyG':>20}"
     )
     for (operation, dtype, n), matrices in times.items():
         for name in sorted(
@@ -284,7 +320,7 @@ def print_speedups(rows: list[dict]) -> None:
                 ]
                 text = f"{geometric_mean(ratios):.2f} (least {min(ratios):.2f})" if ratios else "-"
                 cells.append(f"{text:>20}")
-            print(f"{operation:24} {dtype:9} {n:4}  {name:16} {' '.join(cells)}")
+            print(f"{operation:26} {dtype:9} {n:4}  {name:16} {' '.join(cells)}")
 
 
 def main() -> None:
@@ -310,17 +346,20 @@ def main() -> None:
         "--expected-products", type=int, help="of tessera's operators; from 21 on A may be ordered"
     )
     parser.add_argument(
-        "--operations", nargs="+", default=OPERATIONS, choices=OPERATIONS + OF_GRAPHS
+        "--operations", nargs="+", default=OPERATIONS, choices=OPERATIONS + OF_CORES + OF_GRAPHS
     )
     parser.add_argument(
-        "--host-passes", type=int, default=1, help="over all matrices, for the least host times"
+        "--host-passes",
+        type=int,
+        default=1,
+        help="over all products, for the least host times; from 2 on they keep their memory",
     )
     parser.add_argument("--peers", nargs="*", default=PEERS, choices=PEERS, help="beside tessera")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=Path("out/torch_spmm.csv"), help="the table")
     given = parser.parse_args()
     warnings.filterwarnings("ignore", message="Sparse")
-    rows, where = [], environment(given.device)
+    rows, hosts, where = [], [], environment(given.device)
     for matrix in given.matrices:
         for dtype_name in given.dtypes:
             dtype = getattr(torch, dtype_name)
@@ -330,10 +369,12 @@ def main() -> None:
             for n in given.n:
                 print(f"{matrix}, N = {n}, {dtype_name}", file=sys.stderr)
                 case = Case(matrix, n, dtype, given.device)
-                rows += measure(case, precisions, given)
+                rows += measure(case, precisions, given, hosts)
+                if given.host_passes == 1:
+                    hosts.clear()
         write_csv(given.out, rows, where)  # a run that is cut short keeps what it has measured
     for _ in range(given.host_passes - 1):
-        measure_hosts_again(rows, given)
+        measure_hosts_again(hosts)
         write_csv(given.out, rows, where)
     print_speedups(rows)
     print(f"{given.out}: {len(rows)} times", file=sys.stderr)

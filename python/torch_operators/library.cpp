@@ -85,8 +85,7 @@ void require_device(const char* name, const Tensor& tensor, const Operator& op) 
 }
 
 /// The type of B and C among libtessera's. Throws for any other type.
-tessera_type type_of(const char* name, const Tensor& tensor) {
-  const std::int32_t dtype = tensor.dtype();
+tessera_type type_of(const char* name, std::int32_t dtype) {
   if (dtype == types().fp32) return TESSERA_FP32;
   if (dtype == types().fp16) return TESSERA_FP16;
   if (dtype == types().bf16) return TESSERA_BF16;
@@ -139,64 +138,48 @@ enum class Layout {
   kAsB,  // side by side where B does
 };
 
-/// One product C = alpha A B + beta C, checked.
-struct Product {
+/// A product C = alpha A B + beta C of matrices B and C that begin at an address, without gaps.
+struct Multiplication {
   std::shared_ptr<Operator> op;
   std::int64_t number;
   bool transposed;
-  Stamp stamp;
-  Tensor values, b;  // no values: those that the operator holds, and their stamp
-  bool side_by_side;
   tessera_type type;
-  std::int64_t inner, outer, n, batches;  // side by side: n columns of all, and one batch
+  Stamp stamp = kUnknown;
+  Tensor values = {};         // none: those that the operator holds, and their stamp
+  std::int64_t inner, outer;  // rows of B and of C
+  std::int64_t n = 0, batches = 1;
 
-  /// With values of the call.
-  Product(Tensor given_values, Tensor given_b, std::int64_t operator_number, bool of_transpose,
-          Stamp values_stamp, Layout layout)
-      : Product(std::move(given_b), operator_number, of_transpose, layout) {
-    values = std::move(given_values).contiguous();
-    stamp = values_stamp;
-    check_values(values, *op, type);
-  }
-
-  /// With those that the operator holds.
-  Product(Tensor given_b, std::int64_t operator_number, bool of_transpose, Layout layout)
+  Multiplication(std::int64_t operator_number, bool of_transpose, std::int32_t dtype)
       : op(find(operator_number)),
         number(operator_number),
         transposed(of_transpose),
-        stamp(kUnknown),
-        b(std::move(given_b)),
-        side_by_side(layout == Layout::kAsB && lie_side_by_side(b)),
-        type(type_of("B", b)),
+        type(type_of("B", dtype)),
         inner(transposed ? op->rows : op->cols),
-        outer(transposed ? op->cols : op->rows) {
-    if (!side_by_side) b = std::move(b).contiguous();
-    const std::span<const std::int64_t> sizes = b.sizes();
-    require(sizes.size() >= 2 && sizes[sizes.size() - 2] == inner, "B is ", b, ", but it needs ",
-            inner, " rows to be multiplied by A, which is ", outer, " x ", inner);
-    n = sizes.back();
-    batches = std::accumulate(sizes.begin(), sizes.end() - 2, std::int64_t{1}, std::multiplies{});
-    if (side_by_side) n *= std::exchange(batches, 1);
-    require_device("B", b, *op);
-  }
+        outer(transposed ? op->cols : op->rows) {}
 
-  Tensor new_c() const {
-    const std::span<const std::int64_t> of_b = b.sizes();
-    if (of_b.size() == 2)
-      return Tensor::empty(std::array{outer, n}, b.dtype(), op->device_type, op->device_index);
-    std::vector<std::int64_t> sizes(of_b.begin(), of_b.end());
-    sizes[sizes.size() - 2] = outer;
-    if (side_by_side)
-      return Tensor::empty(sizes, b.strides(), b.dtype(), op->device_type, op->device_index);
-    return Tensor::empty(sizes, b.dtype(), op->device_type, op->device_index);
-  }
-
-  void run(const Tensor& c, double alpha, double beta) {
+  void run(const void* b, void* c, double alpha, double beta) {
     if (n == 0 || outer == 0 || batches == 0) return;
-    if (op->device_type == types().cpu)
-      run_on_cpu(c, alpha, beta);
-    else
-      run_on_gpu(c, alpha, beta);
+    if (op->device_type == types().cpu) return run_on_cpu(b, c, alpha, beta);
+    const DeviceGuard guard(op->device_index);
+    run_on_gpu(b, c, alpha, beta);
+  }
+
+  /// Of matrices that have elements, on the current device.
+  void run_on_gpu(const void* b, void* c, double alpha, double beta) {
+    if (values.get() == nullptr) require_values(true);
+    require(type != TESSERA_FP64, "out cannot be of float64 on a GPU");
+    void* stream = current_stream(op->device_index);
+    std::unique_lock lock(op->mutex);
+    const Request request = transposed ? Request::kTransposedProduct : Request::kProduct;
+    Plan* plan = ready(lock, number, request, n, type, stream,
+                       [&] { return op->product(transposed, n, type); });
+    follow(plan->last, stream);
+    plan->last.number = ++op->uses;
+    const Tensor& of_a = ready_values();
+    if (plan->stamp != stamp || stamp <= 0) set_values(of_a, *plan, stream);
+    check_tessera(tessera_spmm_plan_run_batch(plan->plan, batches, b, n, inner * n, c, n, outer * n,
+                                              static_cast<float>(alpha), static_cast<float>(beta),
+                                              stream));
   }
 
  private:
@@ -225,7 +208,7 @@ struct Product {
     return side.pattern;
   }
 
-  void run_on_cpu(const Tensor& c, double alpha, double beta) {
+  void run_on_cpu(const void* b, void* c, double alpha, double beta) {
     const torch_cpu::Pattern of_a = pattern();
     const auto each = [&]<class Real>(const Real* of_b, Real* of_c) {
       const auto* of_values = static_cast<const Real*>(values.data());
@@ -233,14 +216,12 @@ struct Product {
         torch_cpu::spmm(of_a, of_values, of_b + i * inner * n, n, of_c + i * outer * n, alpha,
                         beta);
     };
-    if (type == TESSERA_FP64)
-      return each(static_cast<const double*>(b.data()), static_cast<double*>(c.data()));
-    if (type == TESSERA_FP32)
-      return each(static_cast<const float*>(b.data()), static_cast<float*>(c.data()));
+    if (type == TESSERA_FP64) return each(static_cast<const double*>(b), static_cast<double*>(c));
+    if (type == TESSERA_FP32) return each(static_cast<const float*>(b), static_cast<float*>(c));
     const bool bf16 = type == TESSERA_BF16;
     std::vector<float> wide_b(batches * inner * n), wide_c(batches * outer * n);
-    auto* narrow_c = static_cast<std::uint16_t*>(c.data());
-    torch_cpu::to_float(static_cast<const std::uint16_t*>(b.data()), bf16, std::ssize(wide_b),
+    auto* narrow_c = static_cast<std::uint16_t*>(c);
+    torch_cpu::to_float(static_cast<const std::uint16_t*>(b), bf16, std::ssize(wide_b),
                         wide_b.data());
     if (beta != 0) torch_cpu::to_float(narrow_c, bf16, std::ssize(wide_c), wide_c.data());
     each(wide_b.data(), wide_c.data());
@@ -261,23 +242,50 @@ struct Product {
     check_tessera(tessera_spmm_plan_set_values(plan.plan, from, stream));
     plan.stamp = plan.sets_values_in_graph ? kUnknown : stamp;
   }
+};
 
-  void run_on_gpu(const Tensor& c, double alpha, double beta) {
-    if (values.get() == nullptr) require_values(true);
-    require(type != TESSERA_FP64, "out cannot be of float64 on a GPU");
-    const DeviceGuard guard(op->device_index);
-    void* stream = current_stream(op->device_index);
-    std::unique_lock lock(op->mutex);
-    const Request request = transposed ? Request::kTransposedProduct : Request::kProduct;
-    Plan* plan = ready(lock, number, request, n, type, stream,
-                       [&] { return op->product(transposed, n, type); });
-    follow(plan->last, stream);
-    plan->last.number = ++op->uses;
-    const Tensor& of_a = ready_values();
-    if (plan->stamp != stamp || stamp <= 0) set_values(of_a, *plan, stream);
-    check_tessera(tessera_spmm_plan_run_batch(plan->plan, batches, b.data(), n, inner * n, c.data(),
-                                              n, outer * n, static_cast<float>(alpha),
-                                              static_cast<float>(beta), stream));
+/// The same of tensors, checked.
+struct Product : Multiplication {
+  Tensor b;
+  bool side_by_side;  // with n columns of all, and one batch
+
+  /// With values of the call.
+  Product(Tensor given_values, Tensor given_b, std::int64_t operator_number, bool of_transpose,
+          Stamp values_stamp, Layout layout)
+      : Product(std::move(given_b), operator_number, of_transpose, layout) {
+    values = std::move(given_values).contiguous();
+    stamp = values_stamp;
+    check_values(values, *op, type);
+  }
+
+  /// With those that the operator holds.
+  Product(Tensor given_b, std::int64_t operator_number, bool of_transpose, Layout layout)
+      : Multiplication(operator_number, of_transpose, given_b.dtype()),
+        b(std::move(given_b)),
+        side_by_side(layout == Layout::kAsB && lie_side_by_side(b)) {
+    if (!side_by_side) b = std::move(b).contiguous();
+    const std::span<const std::int64_t> sizes = b.sizes();
+    require(sizes.size() >= 2 && sizes[sizes.size() - 2] == inner, "B is ", b, ", but it needs ",
+            inner, " rows to be multiplied by A, which is ", outer, " x ", inner);
+    n = sizes.back();
+    batches = std::accumulate(sizes.begin(), sizes.end() - 2, std::int64_t{1}, std::multiplies{});
+    if (side_by_side) n *= std::exchange(batches, 1);
+    require_device("B", b, *op);
+  }
+
+  Tensor new_c() const {
+    const std::span<const std::int64_t> of_b = b.sizes();
+    if (of_b.size() == 2)
+      return Tensor::empty(std::array{outer, n}, b.dtype(), op->device_type, op->device_index);
+    std::vector<std::int64_t> sizes(of_b.begin(), of_b.end());
+    sizes[sizes.size() - 2] = outer;
+    if (side_by_side)
+      return Tensor::empty(sizes, b.strides(), b.dtype(), op->device_type, op->device_index);
+    return Tensor::empty(sizes, b.dtype(), op->device_type, op->device_index);
+  }
+
+  void run(const Tensor& c, double alpha, double beta) {
+    Multiplication::run(b.data(), c.data(), alpha, beta);
   }
 };
 
@@ -364,7 +372,7 @@ struct Samples {
         number(operator_number),
         x(std::move(given_x).contiguous()),
         y(std::move(given_y).contiguous()),
-        type(type_of("X", x)) {
+        type(type_of("X", x.dtype())) {
     require_device("X", x, *op);
     require_device("Y", y, *op);
     require(x.dtype() == y.dtype(), "X and Y have different types");
@@ -542,4 +550,27 @@ extern "C" __attribute__((visibility("default"))) void* tessera_torch_multiply(
 } catch (const std::exception& failure) {
   std::snprintf(error, static_cast<std::size_t>(error_size), "%s", failure.what());
   return nullptr;
+}
+
+/// The same for a B [rows x n] without gaps at an address, on the current device, whose C is at
+/// new_c(context, rows of C); `dtype` is torch's. Returns 0; 1 where the product is none of these
+/// or has no elements, and new_c was not called; 2 where it failed, and the text says why.
+extern "C" __attribute__((visibility("default"))) std::int32_t tessera_torch_multiply_plain(
+    const void* b, std::int64_t rows, std::int64_t n, std::int32_t dtype, std::int32_t device_index,
+    std::int64_t side, void* (*new_c)(void* context, std::int64_t rows), void* context, char* error,
+    std::int64_t error_size) try {
+  using namespace tessera::torch_operators;
+  Multiplication product(std::abs(side), side < 0, dtype);
+  const Operator& op = *product.op;
+  product.n = n;
+  if (op.device_type != types().cuda || op.device_index != device_index || rows != product.inner ||
+      n == 0 || op.nnz == 0)
+    return 1;
+  void* c = new_c(context, product.outer);
+  if (c == nullptr) throw std::runtime_error("no memory");
+  product.run_on_gpu(b, c, 1, 0);
+  return 0;
+} catch (const std::exception& failure) {
+  std::snprintf(error, static_cast<std::size_t>(error_size), "%s", failure.what());
+  return 2;
 }

@@ -52,6 +52,29 @@ def test_what_cannot_be_captured_in_a_graph_has_a_problem_and_no_time(tmp_path):
     assert rows and all(row["problem"] and not row["time_us"] for row in rows)  # on a CPU
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system holds no threads")
+def test_threads_are_held_on_one_core_while_that_is_measured(tmp_path, monkeypatch):
+    operations = ["forward_one_core", "forward_backward_one_core"]
+    rows, _ = run("torch_spmm.py", tmp_path, "--n", "8", "--operations", *operations)
+    timed = {row["operation"] for row in rows if row["implementation"] == "tessera" and float(row["time_us"]) > 0}  # fmt: skip
+    assert timed == set(operations)
+
+    monkeypatch.syspath_prepend(ROOT / "python" / "benchmarks")
+    benchmark = importlib.import_module("torch_spmm")
+
+    def cores():
+        return {thread: os.sched_getaffinity(int(thread)) for thread in os.listdir("/proc/self/task")}  # fmt: skip
+
+    before = cores()
+    with benchmark.threads_of("forward_one_core"):
+        held = cores().values()
+    assert {len(each) for each in held} == {1} and len(set(map(tuple, held))) == 1
+    after = cores()
+    assert all(after[thread] == before[thread] for thread in before.keys() & after.keys())
+    with benchmark.threads_of("forward"):
+        assert all(each == before[thread] for thread, each in cores().items() if thread in before)
+
+
 @pytest.mark.parametrize("network", ["gcn", "gin", "attention"])
 def test_every_implementation_learns_the_same(tmp_path, network):
     rows, _ = run("gnn_training.py", tmp_path, "--networks", network, "--epochs", "8", "--features", "16", "--hidden", "16", "--classes", "3")  # fmt: skip

@@ -18,8 +18,17 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <exception>
 #include <memory>
+#include <optional>
 #include <stdexcept>
+
+/// torch's own, in libtorch_cuda, which a torch without CUDA lacks: the address is then null.
+namespace at::detail {
+__attribute__((weak)) TensorBase empty_cuda(IntArrayRef size, ScalarType dtype,
+                                            std::optional<Device> device,
+                                            std::optional<c10::MemoryFormat> format);
+}
 
 namespace {
 
@@ -31,6 +40,10 @@ struct Operators {
   std::int32_t (*holds)(const void* kept, std::int64_t stamp);
   void (*release)(void* kept);
   void* (*multiply)(void* b, std::int64_t side, char* error, std::int64_t error_size);
+  std::int32_t (*multiply_plain)(const void* b, std::int64_t rows, std::int64_t n,
+                                 std::int32_t dtype, std::int32_t device_index, std::int64_t side,
+                                 void* (*new_c)(void* context, std::int64_t rows), void* context,
+                                 char* error, std::int64_t error_size);
 };
 Operators operators;
 
@@ -48,8 +61,46 @@ bool goes_straight(const at::Tensor& b) {
          !at::hasCallbacks() && !b._fw_grad(0).defined();
 }
 
+/// C of a product, made once the number of its rows is known.
+struct NewC {
+  const at::Tensor& b;
+  at::Tensor c = {};
+  std::exception_ptr failure = {};
+
+  /// Where it begins; null: there is a failure.
+  void* make(std::int64_t rows) noexcept {
+    try {
+      c = at::detail::empty_cuda({rows, b.size(1)}, b.scalar_type(), b.device(), std::nullopt);
+      return c.mutable_data_ptr();
+    } catch (...) {
+      failure = std::current_exception();
+      return nullptr;
+    }
+  }
+};
+
+/// The product of a B without gaps on a GPU, in memory that torch gives without its dispatcher;
+/// undefined for any other.
+at::Tensor multiply_plain(const at::Tensor& b, std::int64_t side) {
+  if (at::detail::empty_cuda == nullptr || !b.is_cuda() || b.dim() != 2 || !b.is_contiguous())
+    return {};
+  const c10::DeviceGuard guard(b.device());
+  NewC made{b};
+  std::array<char, 4096> error;
+  constexpr std::int32_t kDone = 0, kFailed = 2;
+  const std::int32_t result = operators.multiply_plain(
+      b.const_data_ptr(), b.size(0), b.size(1), static_cast<std::int32_t>(b.scalar_type()),
+      b.device().index(), side,
+      [](void* context, std::int64_t rows) { return static_cast<NewC*>(context)->make(rows); },
+      &made, error.data(), std::ssize(error));
+  if (made.failure) std::rethrow_exception(made.failure);
+  if (result == kFailed) throw std::runtime_error(error.data());
+  return result == kDone ? std::move(made.c) : at::Tensor();
+}
+
 /// A product without the dispatcher.
 at::Tensor multiply_straight(const at::Tensor& b, std::int64_t side) {
+  if (at::Tensor c = multiply_plain(b, side); c.defined()) return c;
   std::array<char, 4096> error;
   const std::unique_ptr<at::Tensor> c(static_cast<at::Tensor*>(  // what a handle is
       operators.multiply(new at::Tensor(b), side, error.data(), std::ssize(error))));

@@ -61,7 +61,7 @@ OPERATORS = _load()
 class _ForGradients(ctypes.Structure):
     """The functions that _gradients.cpp calls."""
 
-    _fields_ = [(name, ctypes.c_void_p) for name in ("keep", "holds", "release", "multiply")]
+    _fields_ = [(name, ctypes.c_void_p) for name in ("keep", "holds", "release", "multiply", "multiply_plain")]
 
 
 def gradients_path() -> Path:
