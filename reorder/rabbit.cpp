@@ -15,6 +15,8 @@
 
 #include "reorder/rabbit.hpp"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <atomic>
 #include <numeric>
@@ -285,7 +287,12 @@ const Register<Reordering> entry{{
 
 GraphOrder rabbit_walk(const CsrMatrix& matrix, Watch& watch) {
   const Graph graph(matrix, "Rabbit Order");
-  return graph.split(Merging(graph).order(watch));
+  std::vector<std::int32_t> order = Merging(graph).order(watch);
+  // The lists of edges, of all sizes, leave memory in pieces that the allocator would keep: of a
+  // graph with hubs six bytes a nonzero, which what follows does not fit into.
+  constexpr std::int64_t kWorthTrimming = std::int64_t{1} << 24;
+  if (matrix.nnz() >= kWorthTrimming) malloc_trim(0);
+  return graph.split(order);
 }
 
 }  // namespace tessera
