@@ -73,7 +73,7 @@ class AffinitySearch {
                                                   .clusters = pattern_.rows,
                                                   .reach = options_.candidates,
                                                   .offers = offers_.data(),
-                                                  .columns = nullptr,
+                                                  .columns = columns_.data(),
                                                   .mates = search == 0 ? nullptr : mates_.data(),
                                                   .shared_cols = nullptr,
                                                   .kept = kPartners,
