@@ -13,7 +13,7 @@ constexpr int kColumnThreads = 8;  // for a column of few holders
 
 /// A few threads for a column of few holders, each of which has as many before it as are at lower
 /// positions; lists the other columns.
-__global__ void __launch_bounds__(kStepThreads)
+static __global__ void __launch_bounds__(kStepThreads)
     place_short_columns(PlaceColumns step, std::int64_t columns, Queue* queue,
                         std::uint32_t* long_columns) {
   constexpr int kShort = 128;
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kStepThreads)
 
 /// A thread block marks the positions of a column's holders in a bitmap, part by part, and counts
 /// the marks before each.
-__global__ void __launch_bounds__(kStepThreads)
+static __global__ void __launch_bounds__(kStepThreads)
     place_long_columns(PlaceColumns step, std::int32_t rows, Queue* queue,
                        const std::uint32_t* long_columns) {
   constexpr int kWordsOfThread = 32, kPart = 32 * kWordsOfThread * kStepThreads;  // in positions

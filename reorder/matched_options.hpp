@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "formats/base/check.hpp"
 #include "formats/base/params.hpp"
 #include "reorder/matched_search.hpp"
 #include "reorder/watch.hpp"
@@ -36,14 +35,6 @@ inline Options options_of(const Params& params) {
   options.swap_passes = static_cast<int>(params.integer("swap_passes"));
   options.keep_natural = params.flag("keep_natural");
   return options;
-}
-
-/// Throws Unsupported unless the nonzeros can be counted in 32 bits and the rows moved in pairs.
-inline void require_fits(std::int32_t rows, std::int64_t nnz) {
-  constexpr std::int64_t kMostNonzeros = 0x7fffffff, kMostRows = 0x40000000;
-  require<Unsupported>(nnz <= kMostNonzeros && rows <= kMostRows,
-                       "matched takes at most {} nonzeros and {} rows, not {} and {}",
-                       kMostNonzeros, kMostRows, nnz, rows);
 }
 
 }  // namespace tessera::matched

@@ -119,16 +119,23 @@ struct BestKeys {
 };
 
 /// What candidates are worth to a cluster: the share |a and b| / |a or b| of the columns of both,
-/// or |a and b| where columns are not counted.
+/// or |a and b| where columns are not counted. The columns of a candidate alone can weigh less.
 struct Judge {
   const std::uint32_t* columns;  // [clusters] or null
   std::int32_t own;
   std::uint32_t own_columns;
+  int shift = 0;  // columns of a candidate alone weigh 2^-shift
 
   TESSERA_HOST_DEVICE Judge(const std::uint32_t* all_columns, std::int32_t own_cluster)
       : columns(all_columns),
         own(own_cluster),
         own_columns(all_columns == nullptr ? 0 : all_columns[own_cluster]) {}
+  TESSERA_HOST_DEVICE Judge(const std::uint32_t* all_columns, std::int32_t own_cluster,
+                            std::uint32_t columns_of_own, int shift_of_others)
+      : columns(all_columns),
+        own(own_cluster),
+        own_columns(columns_of_own),
+        shift(shift_of_others) {}
 
   TESSERA_HOST_DEVICE Key key(std::int32_t cluster, std::uint32_t common) const {
     return key_of(worth(common, columns_of(cluster)), own, cluster);
@@ -164,7 +171,7 @@ struct Judge {
     return least(common, least(own_columns, others));
   }
   TESSERA_HOST_DEVICE std::uint32_t all(std::uint32_t common, std::uint32_t others) const {
-    return own_columns + others - common;
+    return own_columns + ((others - common) >> shift);
   }
 
   static constexpr std::uint32_t kUnit = 4096;
@@ -284,6 +291,13 @@ struct FindPartners {
   }
 };
 
+/// What decides between equally good pairs. Both sides see the same, so that chains of such pairs
+/// break up.
+TESSERA_HOST_DEVICE constexpr std::uint32_t tie_of(std::int32_t a, std::int32_t b) {
+  return mixed(static_cast<std::uint32_t>(least(a, b)) * 0x9e3779b9u ^
+               static_cast<std::uint32_t>(most(a, b)));
+}
+
 /// A round of a matching, part one: everyone that is free proposes to the best free partner, and
 /// both remember the best proposal that they take part in. Proposals of a later round have larger
 /// keys, so that nothing is cleared between rounds. Returns whether there is a proposal; after a
@@ -307,10 +321,7 @@ struct Propose {
       if (key == 0) continue;
       const std::int32_t candidate = partner_of(key, own);
       if (mates[candidate] != kNone) continue;
-      // Both sides see the same tie, so that chains of equally good pairs break up.
-      const std::uint32_t pair_tie =
-          mixed(static_cast<std::uint32_t>(least(own, candidate)) * 0x9e3779b9u ^
-                static_cast<std::uint32_t>(most(own, candidate)));
+      const std::uint32_t pair_tie = tie_of(own, candidate);
       if (other != kNone && (worth_of(key) < worth || (worth_of(key) == worth && pair_tie <= tie)))
         continue;
       other = candidate;
@@ -335,7 +346,7 @@ struct Accept {
   const Key* best;
   std::int32_t* mates;
 
-  TESSERA_HOST_DEVICE void operator()(std::int64_t item) const {
+  TESSERA_HOST_DEVICE void operator()(int, std::int64_t item) const {
     const auto own = static_cast<std::int32_t>(item);
     if (proposals[own] == 0 || best[own] != proposals[own] || best[to[own]] != proposals[own])
       return;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "reorder/matched_partners.hpp"
+#include "reorder/matched_placement.hpp"
 #include "reorder/matched_steps.hpp"
 #include "reorder/matched_windows.hpp"
 
@@ -31,16 +32,9 @@ class Search {
       : exec_(exec),
         pattern_(pattern),
         options_(options),
+        placement_(exec, pattern),
         order_(exec.template array<std::int32_t>(pattern.rows)),
         moved_(exec.template array<std::int32_t>(pattern.rows)),
-        offsets_(exec.template array<std::uint32_t>(pattern.rows + 1)),
-        cols_(exec.template array<std::int32_t>(pattern.nnz)),
-        row_places_(exec.template array<RowPlace>(pattern.rows)),
-        col_offsets_(exec.template array<std::uint32_t>(pattern.cols + std::int64_t{1})),
-        holders_(exec.template array<std::int32_t>(pattern.nnz)),
-        rows_(exec.template array<std::int32_t>(pattern.nnz)),
-        places_(exec.template array<std::uint32_t>(pattern.nnz)),
-        sorted_(exec.template array<std::uint32_t>(pattern.nnz)),
         masks_(exec.template array<std::uint16_t>(pattern.nnz)),
         mates_(exec.template array<std::int32_t>(pattern.rows)),
         to_(exec.template array<std::int32_t>(pattern.rows)),
@@ -84,6 +78,11 @@ class Search {
     exec_.phase("end");
   }
 
+  static std::int64_t bytes(std::int64_t rows, std::int64_t cols, std::int64_t nnz,
+                            const Options&) {
+    return Placement<Exec>::bytes(rows, cols, nnz) + 148 * rows + 2 * nnz;
+  }
+
   /// The old indices of the rows in their new order, [rows].
   Array<std::int32_t>& order() { return order_; }
 
@@ -98,31 +97,7 @@ class Search {
     return cost;
   }
 
-  /// Puts the pattern in the order at hand, the first time in that of the file.
-  void place() {
-    exec_.phase("place rows");
-    const bool is_first = !std::exchange(knows_columns_, true);
-    exec_.running_sum(LengthOfRow{pattern_, order_.data()}, offsets_.data(),
-                      pattern_.rows + std::int64_t{1});
-    auto positions = exec_.template array<std::int32_t>(is_first ? pattern_.nnz : 0);
-    exec_.for_teams(pattern_.rows,
-                    GatherRow{pattern_, order_.data(), offsets_.data(), cols_.data(),
-                              row_places_.data(), is_first ? positions.data() : nullptr});
-    exec_.phase(is_first ? "sort nonzeros by column" : "place columns");
-    if (is_first) {
-      exec_.sort_by_column(cols_.data(), pattern_.nnz, pattern_.cols, sorted_.data());
-      exec_.for_each(pattern_.cols + std::int64_t{1},
-                     FindColumn{cols_.data(), sorted_.data(), pattern_.nnz, col_offsets_.data()});
-      exec_.for_each(pattern_.nnz, PlaceNonzero{sorted_.data(), positions.data(), holders_.data(),
-                                                rows_.data(), places_.data()});
-    } else {
-      exec_.place_columns(pattern_.cols,
-                          PlaceColumns{col_offsets_.data(), rows_.data(), sorted_.data(),
-                                       row_places_.data(), holders_.data(), places_.data()});
-    }
-    placed_ = {pattern_.rows,       offsets_.data(), cols_.data(),
-               col_offsets_.data(), holders_.data(), places_.data()};
-  }
+  void place() { placed_ = placement_.put(order_.data()); }
 
   std::int64_t all_windows() const {
     return (pattern_.rows + std::int64_t{kWindowRows} - 1) / kWindowRows;
@@ -225,13 +200,8 @@ class Search {
   Exec& exec_;
   const Pattern pattern_;
   const Options options_;
+  Placement<Exec> placement_;
   Array<std::int32_t> order_, moved_;              // [rows]
-  Array<std::uint32_t> offsets_;                   // [rows + 1]
-  Array<std::int32_t> cols_;                       // [nnz]
-  Array<RowPlace> row_places_;                     // [rows]
-  Array<std::uint32_t> col_offsets_;               // [columns + 1]
-  Array<std::int32_t> holders_, rows_;             // [nnz]
-  Array<std::uint32_t> places_, sorted_;           // [nnz]
   Array<std::uint16_t> masks_;                     // [nnz]
   Array<std::int32_t> mates_, to_;                 // [clusters]
   Array<std::uint32_t> columns_, offers_, ranks_;  // [clusters + 1]
@@ -240,7 +210,6 @@ class Search {
   Array<Key> proposals_, best_;                    // [clusters]
   Array<Key> partners_, wishes_;                   // [clusters * kPartners]
   Placed placed_;
-  bool knows_columns_ = false;
 };
 
 }  // namespace tessera::matched

@@ -77,6 +77,12 @@ struct Placed {
   }
 };
 
+/// Where rounds have nothing to do before they begin or in their second part.
+struct NoStep {
+  TESSERA_HOST_DEVICE void operator()(std::int64_t) const {}
+  TESSERA_HOST_DEVICE void operator()(int, std::int64_t) const {}
+};
+
 /// The threads that an item deserves, and with them the memory that they share.
 enum class Size { kWarp, kBlock, kWide };
 

@@ -374,6 +374,12 @@ struct DeviceThreads {
     atomicMax(largest, value);
 #endif
   }
+  __host__ __device__ static void add([[maybe_unused]] std::uint32_t* sum,
+                                      [[maybe_unused]] std::uint32_t value) {
+#ifdef __CUDA_ARCH__
+    atomicAdd(sum, value);
+#endif
+  }
 };
 
 template <class Step>
@@ -404,7 +410,7 @@ __global__ void __launch_bounds__(kStepThreads)
     });
     grid.sync();
     if (goes_on[round] == 0) return;
-    for_each(second);
+    for_each([&](std::int64_t i) { second(round, i); });
   }
 }
 

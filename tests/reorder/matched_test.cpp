@@ -1,5 +1,5 @@
 // The order `matched`: cases small enough for paper, awkward shapes, and its quality beside `best`.
-// tests/reorder/matched_device_test.cpp compares it with its device half.
+// tests/reorder/gpu_orders_device_test.cpp compares it with its device half.
 #include <doctest/doctest.h>
 
 #include <set>

@@ -2,7 +2,9 @@
 // packed in it there, byte by byte as on the host.
 #include <doctest/doctest.h>
 
+#include <set>
 #include <span>
+#include <string>
 
 #include "experiments/backends/backend.hpp"
 #include "experiments/machine/gpu_info.hpp"
@@ -28,21 +30,31 @@ std::string fault_of(const CsrMatrix& matrix, const std::string& name, const cha
   return find_backend(backend).backend->reorder({point, *host, matrix, watch}).fault;
 }
 
+struct Way {
+  const char* name;
+  const char* order;
+  const char* backend;
+  Params::Given given;
+};
+const Way kWays[] = {
+    {"an order", "matched", "reorder_gpu", {}},
+    {"an order and A in it", "matched", "prepare_gpu", {}},
+    {"an order of short reach",
+     "matched",
+     "reorder_gpu",
+     {{"keep_natural", false}, {"reach", std::int64_t{8}}}},
+    {"chains by common columns", "affinity_chains", "reorder_gpu", {}},
+    {"chains by MinHash", "lsh_chains", "reorder_gpu", {}},
+    {"short chains by MinHash",
+     "lsh_chains",
+     "reorder_gpu",
+     {{"cluster_rows", std::int64_t{20}}, {"hashes", std::int64_t{21}}}},
+    {"communities", "label_propagation", "reorder_gpu", {}},
+};
+
 /// A subcase for each way to an order: tests/sanitize_gpu runs them one by one.
 void check(std::span<const CsrMatrix> matrices) {
-  struct Way {
-    const char* name;
-    const char* backend;
-    Params::Given given;
-  };
-  const Way ways[] = {
-      {"an order", "reorder_gpu", {}},
-      {"an order and A in it", "prepare_gpu", {}},
-      {"an order of short reach",
-       "reorder_gpu",
-       {{"keep_natural", false}, {"reach", std::int64_t{8}}}},
-  };
-  for (const Way& way : ways) {
+  for (const Way& way : kWays) {
     SUBCASE(way.name) {
       if (const std::string missing = gpu_unavailable(); !missing.empty()) {
         MESSAGE("skipped: ", missing);
@@ -50,9 +62,20 @@ void check(std::span<const CsrMatrix> matrices) {
       }
       for (const CsrMatrix& matrix : matrices) {
         CAPTURE(matrix.rows);
-        CHECK(fault_of(matrix, "matched", way.backend, way.given) == "");
+        CHECK(fault_of(matrix, way.order, way.backend, way.given) == "");
       }
     }
+  }
+}
+
+TEST_CASE("every reordering with a device half is found on the GPU by a test") {
+  const auto& orders = Registry<GpuReordering>::instance();
+  std::set<std::string> checked;
+  for (const Way& way : kWays) checked.insert(way.order);
+  for (const std::string& name : orders.names()) {
+    CAPTURE(name);
+    CHECK(checked.contains(name));
+    CHECK(Registry<Reordering>::instance().contains(name));
   }
 }
 
