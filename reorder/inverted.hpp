@@ -42,15 +42,15 @@ inline std::int64_t counting_chunks(std::int64_t entries, std::int64_t cols, int
                                   std::max(1, threads));
 }
 
-/// Ranks the sets [0, sets) that hold each column; cols_of(set) returns the distinct columns of a
-/// set. Returns the offsets of the columns' lists [cols + 1] and calls ranked(set, i, place, rank)
-/// for the column i of a set, with the set's rank in the column's list and its place in all lists.
-/// `begin(entries)` is called before. Parallel: sets are counted in chunks, see counting_chunks.
-template <class ColsOf, class Begin, class Ranked>
-std::vector<std::int64_t> rank_sets(std::int32_t sets, std::int32_t cols, ColsOf cols_of,
-                                    Begin begin_lists, Ranked ranked) {
-  std::int64_t size = 0;
-  for (std::int32_t set = 0; set < sets; ++set) size += std::ssize(cols_of(set));
+/// Ranks the sets [0, sets) that hold each column. make_reader() returns what one thread reads sets
+/// with: reader(set, visit) calls visit(col) for the distinct columns of a set, in the same order
+/// each time; all sets have `size` of them. Returns the offsets of the columns' lists [cols + 1]
+/// and calls ranked(set, i, place, rank) for the column i of a set, with the set's rank in the
+/// column's list and its place in all lists. `begin_lists(size)` is called before. Parallel: sets
+/// are counted in chunks, see counting_chunks.
+template <class MakeReader, class Begin, class Ranked>
+std::vector<std::int64_t> rank_read_sets(std::int32_t sets, std::int32_t cols, std::int64_t size,
+                                         MakeReader make_reader, Begin begin_lists, Ranked ranked) {
   const std::int64_t chunks = counting_chunks(size, cols, num_threads());
   const std::int64_t chunk_sets = std::max<std::int64_t>(1, (sets + chunks - 1) / chunks);
 
@@ -61,9 +61,11 @@ std::vector<std::int64_t> rank_sets(std::int32_t sets, std::int32_t cols, ColsOf
     parallel_for(sets, chunk_sets, [&](std::int64_t begin, std::int64_t end) {
       Next& mine = next[begin / chunk_sets];
       mine.resize(cols, 0);
-      for (auto set = static_cast<std::int32_t>(begin); set < end; ++set)
-        for (std::int64_t i = 0; const std::int32_t col : cols_of(set))
-          body(mine[col], col, set, i++);
+      auto reader = make_reader();
+      for (auto set = static_cast<std::int32_t>(begin); set < end; ++set) {
+        std::int64_t i = 0;
+        reader(set, [&](std::int32_t col) { body(mine[col], col, set, i++); });
+      }
     });
   };
   for_each_chunk([](std::int32_t& count, auto...) { ++count; });
@@ -86,16 +88,49 @@ std::vector<std::int64_t> rank_sets(std::int32_t sets, std::int32_t cols, ColsOf
   return offsets;
 }
 
-/// Inverts the sets [0, sets), see rank_sets.
+/// The number of columns of all sets.
 template <class ColsOf>
-Inverted invert(std::int32_t sets, std::int32_t cols, ColsOf cols_of) {
+std::int64_t total_size(std::int32_t sets, const ColsOf& cols_of) {
+  std::int64_t size = 0;
+  for (std::int32_t set = 0; set < sets; ++set) size += std::ssize(cols_of(set));
+  return size;
+}
+
+/// Makes readers of sets whose columns cols_of(set) returns, which outlives them.
+template <class ColsOf>
+auto reader_of(const ColsOf& cols_of) {
+  return [&cols_of] {
+    return [&cols_of](std::int32_t set, auto visit) {
+      for (const std::int32_t col : cols_of(set)) visit(col);
+    };
+  };
+}
+
+/// Ranks sets whose distinct columns cols_of(set) returns, see rank_read_sets.
+template <class ColsOf, class Begin, class Ranked>
+std::vector<std::int64_t> rank_sets(std::int32_t sets, std::int32_t cols, ColsOf cols_of,
+                                    Begin begin_lists, Ranked ranked) {
+  return rank_read_sets(sets, cols, total_size(sets, cols_of), reader_of(cols_of), begin_lists,
+                        ranked);
+}
+
+/// Inverts the sets [0, sets), see rank_read_sets.
+template <class MakeReader>
+Inverted invert_read_sets(std::int32_t sets, std::int32_t cols, std::int64_t size,
+                          MakeReader make_reader) {
   Inverted inverted;
-  inverted.offsets = rank_sets(
-      sets, cols, cols_of, [&](std::int64_t entries) { inverted.sets.resize(entries); },
+  inverted.offsets = rank_read_sets(
+      sets, cols, size, make_reader, [&](std::int64_t entries) { inverted.sets.resize(entries); },
       [&](std::int32_t set, std::int64_t, std::int64_t place, std::int32_t) {
         inverted.sets[place] = set;
       });
   return inverted;
+}
+
+/// Inverts the sets [0, sets), see rank_sets.
+template <class ColsOf>
+Inverted invert(std::int32_t sets, std::int32_t cols, ColsOf cols_of) {
+  return invert_read_sets(sets, cols, total_size(sets, cols_of), reader_of(cols_of));
 }
 
 }  // namespace tessera

@@ -2,21 +2,23 @@
 
 namespace tessera {
 
-WindowColumns window_columns(const RowPattern& pattern, const Windows& windows) {
-  WindowColumns result;
-  result.offsets.resize(std::size_t(windows.count()) + 1);
+std::vector<std::int32_t> count_window_columns(const RowPattern& pattern, const Windows& windows) {
+  std::vector<std::int32_t> counts(windows.count());
   for_each_window(pattern.cols, windows, [&](std::int32_t window, SeenColumns& seen) {
-    result.offsets[window + 1] = count_columns(pattern, windows.rows(window), seen);
+    counts[window] = static_cast<std::int32_t>(count_columns(pattern, windows.rows(window), seen));
   });
-  for (std::int32_t w = 0; w < windows.count(); ++w) result.offsets[w + 1] += result.offsets[w];
-  result.cols.resize(result.offsets.back());
-  for_each_window(pattern.cols, windows, [&](std::int32_t window, SeenColumns& seen) {
-    std::int64_t place = result.offsets[window];
-    for (const std::int32_t row : windows.rows(window))
-      for (const std::int32_t col : pattern.row_cols(row))
-        if (seen.is_new(col)) result.cols[place++] = col;
-  });
-  return result;
+  return counts;
+}
+
+Inverted windows_of_columns(const RowPattern& pattern, const Windows& windows) {
+  const std::vector<std::int32_t> counts = count_window_columns(pattern, windows);
+  const std::int64_t entries = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  const auto make_reader = [&] {
+    return [&, seen = SeenColumns()](std::int32_t window, auto visit) mutable {
+      for_each_column(pattern, windows.rows(window), seen, visit);
+    };
+  };
+  return invert_read_sets(windows.count(), pattern.cols, entries, make_reader);
 }
 
 }  // namespace tessera

@@ -12,6 +12,7 @@
 #include "formats/base/raw_vector.hpp"
 #include "formats/base/scratch_pool.hpp"
 #include "formats/base/shared_grain.hpp"
+#include "reorder/inverted.hpp"
 #include "reorder/row_pattern.hpp"
 
 namespace tessera {
@@ -30,18 +31,6 @@ struct Windows {
     const std::int64_t begin = std::int64_t{window} * height;
     return order.subspan(begin, std::min<std::int64_t>(height, std::ssize(order) - begin));
   }
-};
-
-/// The distinct active columns of each window, in no order.
-struct WindowColumns {
-  std::vector<std::int64_t> offsets{0};  // [windows + 1]
-  RawVector<std::int32_t> cols;          // [offsets.back()]
-
-  std::span<const std::int32_t> of(std::int32_t window) const {
-    return {cols.data() + offsets[window],
-            static_cast<std::size_t>(offsets[window + 1] - offsets[window])};
-  }
-  std::int64_t count(std::int32_t window) const { return offsets[window + 1] - offsets[window]; }
 };
 
 /// The number of TC blocks, eight columns wide, for a window's condensed columns.
@@ -80,6 +69,16 @@ void for_each_window(std::int32_t cols, const Windows& windows, Body body) {
   });
 }
 
+/// Calls visit(col) for the active columns of a window, once each.
+template <class Visit>
+void for_each_column(const RowPattern& pattern, std::span<const std::int32_t> rows,
+                     SeenColumns& seen, Visit visit) {
+  seen.begin_window(pattern.cols);
+  for (const std::int32_t row : rows)
+    for (const std::int32_t col : pattern.row_cols(row))
+      if (seen.is_new(col)) visit(col);
+}
+
 /// The number of active columns of a window; `matrix` is a CsrMatrix or a RowPattern.
 template <class Matrix>
 std::int64_t count_columns(const Matrix& matrix, std::span<const std::int32_t> rows,
@@ -101,7 +100,11 @@ std::int64_t count_tc_blocks(const Matrix& matrix, const Windows& windows) {
   return std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0});
 }
 
-/// The active columns of all windows. Parallel.
-WindowColumns window_columns(const RowPattern& pattern, const Windows& windows);
+/// The number of active columns of each window. Parallel.
+std::vector<std::int32_t> count_window_columns(const RowPattern& pattern, const Windows& windows);
+
+/// The windows of each column. Windows are read twice, so that their columns need no memory beside
+/// it. Parallel.
+Inverted windows_of_columns(const RowPattern& pattern, const Windows& windows);
 
 }  // namespace tessera

@@ -23,29 +23,33 @@ struct Offer {
 /// The pairs of windows that would save most, for each window at most rule.partners of them.
 std::vector<Offer> find_offers(const RowPattern& pattern, const Windows& windows,
                                const PairRule& rule, Watch& watch) {
-  const WindowColumns columns = window_columns(pattern, windows);
-  const Inverted holders = invert(windows.count(), pattern.cols,
-                                  [&](std::int32_t window) { return columns.of(window); });
+  const std::vector<std::int32_t> columns = count_window_columns(pattern, windows);
+  const Inverted holders = windows_of_columns(pattern, windows);
   // Saved blocks count most; common columns that save no block still help the caches.
   constexpr std::int64_t kBlock = 10;
   const auto gain = [&](std::int32_t a, std::int32_t b, std::int32_t common) {
-    const std::int64_t both = columns.count(a) + columns.count(b) - common;
-    const std::int64_t saved =
-        tc_blocks(columns.count(a)) + tc_blocks(columns.count(b)) - tc_blocks(both);
+    const std::int32_t both = columns[a] + columns[b] - common;
+    const std::int64_t saved = tc_blocks(columns[a]) + tc_blocks(columns[b]) - tc_blocks(both);
     return static_cast<std::int32_t>(kBlock * saved) + common;
   };
   constexpr std::int64_t kGrain = 16;  // windows with hubs take many times as long as others
   std::vector<std::vector<Offer>> found((windows.whole() + kGrain - 1) / kGrain);
-  ScratchPool<WindowScores> pool;
+  struct Scratch {
+    WindowScores scores;
+    SeenColumns seen;
+  };
+  ScratchPool<Scratch> pool;
   parallel_for(windows.whole(), kGrain, [&](std::int64_t begin, std::int64_t end) {
     if (watch.stop()) return;
     std::vector<Offer> mine;
-    pool.use([&](WindowScores& scores) {
+    pool.use([&](Scratch& scratch) {
+      WindowScores& scores = scratch.scores;
       scores.resize(windows.count());
       for (auto window = static_cast<std::int32_t>(begin); window < end; ++window) {
-        for (const std::int32_t col : columns.of(window))
+        for_each_column(pattern, windows.rows(window), scratch.seen, [&](std::int32_t col) {
           for (const std::int32_t other : nearest(holders.of(col), window, rule.candidates))
             scores.count(other);
+        });
         scores.remove(window);
         mine.clear();
         scores.for_all([&](std::int32_t other, std::int32_t common) {

@@ -113,13 +113,6 @@ class PairSearch {
     std::vector<Wish> wishes;
   };
 
-  /// The columns of windows are freed before wishes are collected.
-  static Inverted windows_of_columns(const RowPattern& pattern, const Windows& windows) {
-    const WindowColumns columns = window_columns(pattern, windows);
-    return invert(windows.count(), pattern.cols,
-                  [&](std::int32_t window) { return columns.of(window); });
-  }
-
   /// The windows in which rows of `window` would fit better, ascending, each with its best gain. A
   /// row that moves saves the columns that only it holds and costs those that the other window does
   /// not have; the gain is the columns that it shares there minus those that it shares here.
