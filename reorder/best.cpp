@@ -13,7 +13,7 @@
 // The order to begin with is that of the file or of sketches of rows (row_sketches.hpp), whichever
 // has fewer TC blocks, or Rabbit Order where stretches divide the rows. The order of the file, with
 // its swaps, is the other candidate. All steps but Rabbit Order use all threads. Memory: 16 bytes
-// per nonzero of a stretch to fill windows, then 12 per nonzero for the swaps.
+// per nonzero of a stretch to fill windows, then 8 per nonzero, and 6 for each wish to swap.
 
 #include <numeric>
 
