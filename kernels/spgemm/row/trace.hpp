@@ -6,7 +6,8 @@
 // (hubs.cuh) has no trace, and a predicted time is longer than that of the device with it.
 //
 // Not included: allocation, clearing and copies, and the two times that the host waits. The
-// launches of classes follow each other, as the simulator has them; on a device they overlap.
+// launches of classes follow each other, as the simulator has them; on a device they overlap, and a
+// small product has one launch for all classes.
 #pragma once
 
 #include "formats/base/matrix.hpp"

@@ -244,5 +244,24 @@ TEST_CASE("the emulation of row_spgemm has the bits of the oracle's fused multip
   CHECK(kernel->emulate(a, b, find_generation("hopper")) == spgemm_fp32(a, b));
 }
 
+TEST_CASE("a joint launch has every class once but those of more threads, within its limits") {
+  std::vector<int> visits(kClasses, 0), of_lanes;
+  for_joint_classes([&](int of) {
+    CAPTURE(of);
+    ++visits[static_cast<std::size_t>(of)];
+    CHECK(joint_bytes(of) <= kMostJointBytes);
+    const int lanes = of < kSmallSizes ? kLeastLanes << of : launch_of(of).lanes;
+    of_lanes.push_back(lanes);
+    CHECK(joint_groups(of) >= 1);
+    CHECK(joint_groups(of) * lanes <= kJointThreads);
+  });
+  CHECK(std::is_sorted(of_lanes.rbegin(), of_lanes.rend()));  // the longest tasks first
+  for (int of = 0; of < kClasses; ++of) {
+    CAPTURE(of);
+    CHECK(visits[static_cast<std::size_t>(of)] == (is_joint_class(of) ? 1 : 0));
+    if (!is_joint_class(of)) CHECK(launch_of(of).threads() > kJointThreads);
+  }
+}
+
 }  // namespace
 }  // namespace tessera
