@@ -107,7 +107,7 @@ static __global__ void __launch_bounds__(kJointThreads)
       atomicAdd(&output.counters->summary.nonzeros, of_tile);
   __threadfence();
   __syncthreads();
-  write_summary(report);
+  write_report(report);
 }
 
 /// Ranks the slots of a bitmap and, unless `cols` is nullptr, writes the task's columns of C there.

@@ -158,7 +158,7 @@ struct JointLaunch {
   }
 
   /// True where there are tasks, and few of them.
-  bool is_better() const { return blocks > 0 && blocks <= kMostJointBlocks; }
+  bool is_better(int most_blocks) const { return blocks > 0 && blocks <= most_blocks; }
 };
 
 /// Calls visit.operator()<Group, Bitmap>(batch, bytes, place) for the class of this thread block,

@@ -4,9 +4,7 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <climits>
-#include <cub/device/device_scan.cuh>
 #include <optional>
 #include <type_traits>
 #include <vector>
@@ -102,7 +100,7 @@ class RowTasks {
     RunArray<std::int64_t> offsets;  // [num_tasks + 1]: in C
     RunArray<std::byte> scratch;     // of scans
     std::optional<HubProducts> of_hubs;
-    bool is_placed = false;  // one launch has counted columns; others place and sort all tasks
+    bool is_placed = false;  // the launches of count() place and sort all tasks, too
 
    private:
     struct TaskArrays {
@@ -148,12 +146,12 @@ class RowTasks {
   };
 
   RowTasks() {
-    cuda_check(cudaMallocHost(&on_host_, sizeof(HostSummary)), "allocating pinned memory");
-    *on_host_ = {};
+    int device = 0, multiprocessors = 0;
+    cuda_check(cudaGetDevice(&device), "looking for the device");
+    cuda_check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
+               "counting multiprocessors");
+    joint_blocks_at_once_ = kJointBlocksOfSm * multiprocessors;
   }
-  ~RowTasks() { cudaFreeHost(on_host_); }
-  RowTasks(const RowTasks&) = delete;
-  RowTasks& operator=(const RowTasks&) = delete;
 
   /// Adds the number of products to *sum, on the device.
   static void add_products(const OperandsView& operands, unsigned long long* sum,
@@ -196,7 +194,7 @@ class RowTasks {
     if (!is_cleared)
       cuda_check(cudaMemsetAsync(work.counters, 0, sizeof(Counters), stream), "clearing");
     if (operands.rows == 0) {
-      on_host_->summary = {};
+      reports_.value() = {};
       return 0;
     }
     const SummaryReport report = next_report(work);
@@ -206,7 +204,7 @@ class RowTasks {
     });
     cuda_check(cudaGetLastError(), "launching row_spgemm");
     if (operands.rows <= kMostTiled) sort_by_marks(work, true, stream);
-    wait_for(report, stream);
+    reports_.wait(report, stream);
     const std::uint64_t tasks = summary().tasks + static_cast<std::uint64_t>(operands.rows);
     require<Unsupported>(tasks <= INT_MAX / 2, "row_spgemm takes at most {} tasks; there are {}",
                          INT_MAX / 2, tasks);
@@ -231,21 +229,13 @@ class RowTasks {
   /// Counts the columns of C of every task. Does not wait for the device.
   void count(Workspace& work, ProductRun& run) {
     const HubCounts hubs = hub_counts();
-    if (hubs.hubs == 0 && count_jointly(work, run.stream())) return;
-    const CountOutput output{work.tasks.data(), work.lengths.data(), work.counters, false};
-    const std::vector<ClassBatch> classes = classes_of(summary().mark_classes, work);
-    sides_.run(static_cast<int>(classes.size()), run.stream(), [&](int i, cudaStream_t of_class) {
-      launch_class<false>(
-          classes[i].of, classes[i].batch, of_class,
-          [&]<class Group, class Bitmap>(const Batch& batch, int bytes, cudaStream_t stream) {
-            launch_groups<Group>(count_columns<Group, Bitmap>, batch.count, bytes, stream,
-                                 work.operands, batch, bytes, output);
-          },
-          [&]<int kLanes>(const Batch& batch, cudaStream_t stream) {
-            launch_small_groups<kLanes>(count_small<kLanes>, batch.count, stream, work.operands,
-                                        batch, output);
-          });
-    });
+    const bool has_tiles = hubs.hubs == 0 && work.num_tasks <= kMostTiled;
+    if (has_tiles && count_jointly(work, run.stream())) return;
+    count_classes(work, has_tiles, run.stream());
+    if (has_tiles) {
+      counted_ = next_report(work);
+      return place(work, counted_, run.stream());
+    }
     if (hubs.hubs > 0)
       work.of_hubs.emplace(work.operands, hubs, work.hubs,
                            work.is_sliced() ? work.slicing.counts : nullptr, work.lengths.data(),
@@ -273,7 +263,7 @@ class RowTasks {
   /// device.
   std::int64_t sort_by_columns(Workspace& work, cudaStream_t stream) {
     if (work.is_placed) {
-      wait_for(counted_, stream);
+      reports_.wait(counted_, stream);
     } else {
       read_summary(work, stream);
       std::int64_t small = 0;
@@ -318,7 +308,7 @@ class RowTasks {
     };
     if constexpr (requires { Kernels::all(); }) {
       const JointLaunch joint(summary().sum_classes);
-      if (joint.is_better()) {
+      if (joint.is_better(kJointSumRounds * joint_blocks_at_once_)) {
         std::erase_if(classes, [](const ClassBatch& one) { return is_joint_class(one.of); });
         const auto separate = static_cast<int>(classes.size());
         sides_.run(separate + 1, stream, [&](int i, cudaStream_t side) {
@@ -370,18 +360,44 @@ class RowTasks {
   /// False, without a launch, where tasks are too many or too large.
   bool count_jointly(Workspace& work, cudaStream_t stream) {
     const JointLaunch joint(summary().mark_classes);
-    if (work.num_tasks > kMostTiled || joint.tasks != work.num_tasks || !joint.is_better())
+    if (joint.tasks != work.num_tasks ||
+        !joint.is_better(kJointCountRounds * joint_blocks_at_once_))
       return false;
     counted_ = next_report(work);
     launch_jointly(count_all, joint, 0, stream, work.operands, all_of(work),
                    CountOutput{work.tasks.data(), work.lengths.data(), work.counters, true},
                    counted_);
+    place(work, {}, stream);
+    return true;
+  }
+
+  /// Counts the columns of C of every task in a launch per class. With `has_tiles` it adds up those
+  /// of each tile, too.
+  void count_classes(Workspace& work, bool has_tiles, cudaStream_t stream) {
+    const CountOutput output{work.tasks.data(), work.lengths.data(), work.counters, has_tiles};
+    const std::vector<ClassBatch> classes = classes_of(summary().mark_classes, work);
+    sides_.run(static_cast<int>(classes.size()), stream, [&](int i, cudaStream_t of_class) {
+      launch_class<false>(
+          classes[i].of, classes[i].batch, of_class,
+          [&]<class Group, class Bitmap>(const Batch& batch, int bytes, cudaStream_t side) {
+            launch_groups<Group>(count_columns<Group, Bitmap>, batch.count, bytes, side,
+                                 work.operands, batch, bytes, output);
+          },
+          [&]<int kLanes>(const Batch& batch, cudaStream_t side) {
+            launch_small_groups<kLanes>(count_small<kLanes>, batch.count, side, work.operands,
+                                        batch, output);
+          });
+    });
+  }
+
+  /// Finds the offsets of tasks in C and sorts the tasks, once columns are counted by tile. Makes a
+  /// report, unless the count makes it.
+  static void place(Workspace& work, const SummaryReport& report, cudaStream_t stream) {
     place_tasks<<<grid_of(thread_each(), std::int64_t{work.num_tasks} + 1), kRowThreads, 0,
                   stream>>>(work.num_tasks, work.tasks.data(), work.counters, work.sorted.data(),
-                            sum_class_of(work), work.offsets.data());
+                            sum_class_of(work), work.offsets.data(), report);
     cuda_check(cudaGetLastError(), "launching row_spgemm");
     work.is_placed = true;
-    return true;
   }
 
   /// Writes the tasks of all rows where there are more tasks than rows.
@@ -397,25 +413,15 @@ class RowTasks {
   }
 
   /// The summary that was reported or read last.
-  const TaskSummary& summary() const { return on_host_->summary; }
+  const TaskSummary& summary() const { return reports_.value(); }
 
   /// The report of the next launch that makes one.
   SummaryReport next_report(const Workspace& work) {
-    return {&work.counters->summary, on_host_, ++epoch_};
-  }
-  /// Waits for a report, which comes a little earlier than the end of the stream's work.
-  void wait_for(const SummaryReport& report, cudaStream_t stream) const {
-    const std::atomic_ref<std::uint32_t> epoch(on_host_->epoch);
-    constexpr unsigned kTurns = 1 << 14;  // between looks at the stream, which may have failed
-    for (unsigned turn = 1; epoch.load(std::memory_order_acquire) != report.epoch; ++turn) {
-      if (turn % kTurns != 0) continue;
-      const cudaError_t state = cudaStreamQuery(stream);
-      if (state != cudaErrorNotReady) cuda_check(state, "analysing rows");
-    }
+    return reports_.next(&work.counters->summary);
   }
   /// Reads the summary without a report.
   void read_summary(const Workspace& work, cudaStream_t stream) {
-    cuda_check(cudaMemcpyAsync(&on_host_->summary, &work.counters->summary, sizeof(TaskSummary),
+    cuda_check(cudaMemcpyAsync(&reports_.value(), &work.counters->summary, sizeof(TaskSummary),
                                cudaMemcpyDeviceToHost, stream),
                "reading the counts");
     cuda_check(cudaStreamSynchronize(stream), "analysing rows");
@@ -432,25 +438,19 @@ class RowTasks {
   template <class In, class Out>
   static void scan(const In* from, Out* to, std::int64_t count, const Workspace& work,
                    cudaStream_t stream) {
-    auto bytes = static_cast<std::size_t>(work.scratch.size());
-    cuda_check(cub::DeviceScan::ExclusiveScan(work.scratch.data(), bytes, from, to,
-                                              cuda::std::plus<Out>{}, Out{0}, count, stream),
-               "scanning");
+    spgemm::running_sum(work.scratch, from, to, count, stream);
   }
 
-  /// Bytes of scratch memory for any scan here of at most `count` elements.
+  /// Bytes of scratch memory for any scan here of at most `count` elements. CUB is asked once for
+  /// small products, because the answer takes the host as long as a launch.
   static std::int64_t scan_bytes(std::int64_t count) {
-    std::size_t narrow = 0, wide = 0;
+    static const std::int64_t of_tiled = bytes_from_cub(kMostTiled + 1);
+    return count <= kMostTiled + 1 ? of_tiled : bytes_from_cub(count);
+  }
+  static std::int64_t bytes_from_cub(std::int64_t count) {
     const std::int32_t* from = nullptr;
-    cuda_check(
-        cub::DeviceScan::ExclusiveScan(nullptr, narrow, from, static_cast<std::int32_t*>(nullptr),
-                                       cuda::std::plus<std::int32_t>{}, 0, count),
-        "sizing a scan");
-    cuda_check(
-        cub::DeviceScan::ExclusiveScan(nullptr, wide, from, static_cast<std::int64_t*>(nullptr),
-                                       cuda::std::plus<std::int64_t>{}, std::int64_t{0}, count),
-        "sizing a scan");
-    return static_cast<std::int64_t>(std::max(narrow, wide));
+    return std::max(spgemm::running_sum_bytes<std::int32_t>(from, count),
+                    spgemm::running_sum_bytes<std::int64_t>(from, count));
   }
 
   static void sort_by_marks(const Workspace& work, bool is_early, cudaStream_t stream) {
@@ -481,9 +481,9 @@ class RowTasks {
     return {work.sorted.data(), work.num_tasks, work.tasks.data()};
   }
 
-  HostSummary* on_host_ = nullptr;  // [1], pinned
-  std::uint32_t epoch_ = 0;         // of the last launch that reports
-  SummaryReport counted_ = {};      // of the last count in one launch
+  spgemm::Reports<TaskSummary> reports_;
+  int joint_blocks_at_once_ = 0;  // thread blocks of a joint launch that fill the device
+  SummaryReport counted_ = {};    // of the last count in one launch
   SideStreams sides_;
 };
 

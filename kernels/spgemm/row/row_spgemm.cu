@@ -59,19 +59,34 @@ __device__ void sum_task(const OperandsOf<Value>& operands, const Batch& batch, 
       of_bitmap + place_of_sums(bitmap.bytes(), static_cast<int>(sizeof(Value))));
   Group::sync();
   mark_columns<Group>(operands, task, staged, scratch, bitmap);
-  bool is_long = false;
-  if constexpr (Group::kIsBlock && !Bitmap::kHasDirectory) is_long = has_long_segments(task, count);
-  rank_columns<Group>(bitmap, scratch, reinterpret_cast<std::int32_t*>(sums),
-                      is_long ? nullptr : output.cols_from(first));
-  for (int i = Group::lane(); i < count; i += Group::kLanes) sums[i] = 0;
-  Group::sync();
-  if (is_long) {
-    if constexpr (Group::kIsBlock)
-      add_long_segments<Group>(operands, task, staged, scratch, bitmap, sums,
-                               output.cols_from(first));
-  } else {
-    add_products<Group>(operands, task, staged, scratch, bitmap, sums);
+  // Whether the sums write columns of C, and whether they lie at the places of their columns.
+  bool writes_cols = false, at_columns = false;
+  if constexpr (Group::kIsBlock && !Bitmap::kHasDirectory) {
+    writes_cols = writes_cols_with_sums(task, count);
+    at_columns = !writes_cols && sums_lie_at_columns(task, count, static_cast<int>(sizeof(Value)));
   }
+  std::int32_t* const cols = output.cols_from(first);
+  rank_columns<Group>(bitmap, scratch, reinterpret_cast<std::int32_t*>(sums),
+                      writes_cols ? nullptr : cols);
+  const int places = at_columns ? task.words * kWordCols : count;
+  for (int i = Group::lane(); i < places; i += Group::kLanes) sums[i] = 0;
+  Group::sync();
+  if constexpr (Group::kIsBlock && !Bitmap::kHasDirectory) {
+    if (at_columns) {
+      const std::int32_t first_col = task.first_word * kWordCols;
+      add_products<Group>(
+          operands, task, staged, scratch, [&](std::int32_t col) { return col - first_col; }, sums);
+      for (int i = Group::lane(); i < places; i += Group::kLanes) {
+        const Slot<true> slot = bitmap.slots()[i / kWordCols];
+        if ((slot.marks >> (i % kWordCols) & 1) != 0)
+          output.values[first + rank_in(slot, i)] = output.scaled(sums[i]);
+      }
+      return;
+    }
+  }
+  add_products<Group>(
+      operands, task, staged, scratch, [&](std::int32_t col) { return bitmap.rank(col); }, sums,
+      writes_cols ? cols : nullptr);
   for (int i = Group::lane(); i < count; i += Group::kLanes)
     output.values[first + i] = output.scaled(sums[i]);
 }

@@ -199,11 +199,12 @@ TESSERA_HOST_DEVICE constexpr int most_words(int sum_size) {
   return sum_size == kSumSize ? kMostWords : kMostWideWords;
 }
 
-/// The launch of a class that is not small.
+/// The launch of a class that is not small. Four thread blocks of the classes of 256 lanes find
+/// place on a multiprocessor of 228 KiB, 1 KiB of which each of them has for itself.
 constexpr GroupLaunch launch_of(int task_class) {
   constexpr GroupLaunch all[kSizes] = {{32, 1 << 10},   {32, 2 << 10},   {32, 4 << 10},
                                        {32, 8 << 10},   {32, 16 << 10},  {256, 10 << 10},
-                                       {256, 24 << 10}, {256, 52 << 10}, {512, kMostBytes}};
+                                       {256, 24 << 10}, {256, 51 << 10}, {512, kMostBytes}};
   return all[(task_class - kFirstBitmap) % kSizes];
 }
 
@@ -254,7 +255,7 @@ TESSERA_HOST_DEVICE constexpr bool is_words_class(int of) { return of >= kFirstW
 
 constexpr int kJointSizes = kSizes - 1;
 constexpr int kJointThreads = launch_of(kFirstBitmap + kJointSizes - 1).threads();
-/// Shared memory of a thread block: four of them, which have all registers of an SM, share an SM's.
+/// Shared memory of a thread block: kJointBlocksOfSm of them share a multiprocessor's.
 constexpr int kMostJointBytes = launch_of(kFirstBitmap + kJointSizes - 1).shared_bytes();
 
 /// The groups of a thread block of a class: as many as its threads and its shared memory suffice
@@ -269,8 +270,12 @@ constexpr int joint_bytes(int of) {
   if (of < kSmallSizes) return kJointThreads * static_cast<int>(sizeof(std::int32_t));
   return joint_groups(of) * launch_of(of).group_bytes();
 }
-/// The most thread blocks of a joint launch.
-constexpr int kMostJointBlocks = 1 << 13;
+/// The thread blocks of a joint launch that a multiprocessor has at a time: its kernels have the
+/// registers of their largest class. A joint launch is slower than launches of classes where these
+/// fill the device for longer than the host needs to launch them. To count columns, most classes
+/// need two thirds of the registers, and that comes sooner; to sum, they need as many.
+constexpr int kJointBlocksOfSm = 4;
+constexpr int kJointCountRounds = 5, kJointSumRounds = 16;
 constexpr bool is_joint_class(int of) {
   return of < kSmallSizes || (of - kFirstBitmap) % kSizes < kJointSizes;
 }
@@ -341,6 +346,16 @@ TESSERA_HOST_DEVICE constexpr int sum_class(const Task& task, std::int64_t sums,
   return class_of(task, task.words == 0 ? 0 : sum_bytes(task, sums, sum_size));
 }
 
+/// True where a thread block's sums lie at the places of their columns, not at their ranks: hardly
+/// a column of the range has no sum, and a place is found without a look at the marks.
+TESSERA_HOST_DEVICE constexpr bool sums_lie_at_columns(const Task& task, std::int64_t sums,
+                                                       int sum_size = kSumSize) {
+  const std::int64_t columns = std::int64_t{task.words} * kWordCols;
+  const int of = sum_class(task, sums, sum_size);
+  return task.storage == MarkStorage::kBitmap && 4 * sums >= 3 * columns && is_block_class(of) &&
+         class_of(task, sum_bytes(task, columns, sum_size)) == of;
+}
+
 // The walk over the products of a task. A group takes the nonzeros of A in sets, one per lane, each
 // of which names a segment of a row of B. A warp goes through the segments of its set in chunks of
 // 32 consecutive products; a thread block stages its segments in shared memory and takes each in
@@ -362,11 +377,23 @@ TESSERA_HOST_DEVICE constexpr bool is_one_prefetch(Count words) {
 /// the columns of its lanes; from fewer, it adds the products segment by segment.
 constexpr int kFewSegments = 4;
 
-/// True for a thread block's task whose segments have at least kLongSegment columns of C on
-/// average, as where a row of A meets a hub of B.
-constexpr int kLongSegment = 512;
-TESSERA_HOST_DEVICE constexpr bool has_long_segments(const Task& task, int columns) {
-  return columns >= kLongSegment * task.nonzeros;
+/// True for a thread block's segments that have at least as many products on average as the block
+/// has lanes. All lanes go through such a segment without waiting for each other.
+TESSERA_HOST_DEVICE constexpr bool are_long_segments(int products, int segments, int lanes) {
+  return products >= lanes * segments;
+}
+/// A segment's length in that sum, which stays in 32 bits.
+TESSERA_HOST_DEVICE constexpr int most_of_long(std::int32_t length) {
+  constexpr std::int32_t kMost = 1 << 20;
+  return length < kMost ? length : kMost;
+}
+
+/// True for a thread block's task whose sums have hardly a second product: its segments have at
+/// least so many columns of C on average, as where a row of A meets a hub of B. The first product
+/// of a sum writes its column.
+constexpr int kColumnsOfHub = 512;
+TESSERA_HOST_DEVICE constexpr bool writes_cols_with_sums(const Task& task, int columns) {
+  return columns >= kColumnsOfHub * task.nonzeros;
 }
 
 /// Cuts a segment to the part that lies in the task's slice of columns. Two binary searches side by
@@ -429,11 +456,11 @@ class StepsOf {
   }
   TESSERA_HOST_DEVICE constexpr auto value() const { return now_.value; }
   TESSERA_HOST_DEVICE constexpr const Staged& now() const { return now_; }
+  /// The products of the segment from the lane's place on; none or less beyond its end.
+  TESSERA_HOST_DEVICE constexpr int left() const { return now_.length - offset_ - shape_.lane; }
   /// The lanes, from this one to the end of its warp, that have a place; the lane is a warp's
   /// first.
-  constexpr int lanes() const {
-    return std::clamp(now_.length - offset_ - shape_.lane, 0, int{kWarpLanes});
-  }
+  constexpr int lanes() const { return std::clamp(left(), 0, int{kWarpLanes}); }
 
   /// Goes to the next step.
   TESSERA_HOST_DEVICE constexpr void advance() {

@@ -7,6 +7,8 @@
 
 #include "kernels/spgemm/row/bitmaps.cuh"
 #include "kernels/spgemm/row/row_spgemm.hpp"
+#include "kernels/spgemm/shared/reports.cuh"
+#include "kernels/spgemm/shared/tile_sums.cuh"
 
 namespace tessera::row_spgemm {
 
@@ -44,10 +46,7 @@ OperandsOf<Value> with_values(const OperandsView& of, const Value* a_values,
 /// Where TaskSummary::hubs holds the number of hubs: an operand has fewer than 2^31 nonzeros.
 constexpr int kHubShift = 32;
 
-/// Rows, or tasks, of a tile: a thread block of a launch with a thread for each. A product of at
-/// most kMostTiles tiles has sums over tiles, from which thread blocks find prefix sums.
-constexpr int kTile = kRowThreads, kMostTiles = 1024;
-constexpr std::int64_t kMostTiled = std::int64_t{kTile} * kMostTiles;
+static_assert(kTile == kRowThreads, "a launch over rows or tasks has a thread block per tile");
 
 /// Sums over all rows and all tasks, which the host reads.
 struct TaskSummary {
@@ -77,41 +76,7 @@ __device__ inline void clear(Counters* counters) {
     words[i] = 0;
 }
 
-/// The summary in memory of the host, which waits until `epoch` has the number of its launch.
-struct HostSummary {
-  TaskSummary summary;
-  std::uint32_t epoch;
-};
-/// Where a launch reports a summary.
-struct SummaryReport {
-  TaskSummary* of;  // on the device
-  HostSummary* to;
-  std::uint32_t epoch;
-};
-
-/// True in the last thread block of the launch that calls this; it then sees the writes of all
-/// others. *done counts thread blocks. Every thread has to call it.
-__device__ inline bool is_last_block(std::uint32_t* done) {
-  __shared__ bool is_last;
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0) is_last = atomicAdd(done, 1u) + 1 == gridDim.x;
-  __syncthreads();
-  __threadfence();
-  return is_last;
-}
-
-/// Writes a summary that is complete to the host, in one thread block.
-__device__ inline void write_summary(const SummaryReport& report) {
-  static_assert(sizeof(TaskSummary) % sizeof(std::uint32_t) == 0);
-  const auto* const from = reinterpret_cast<const std::uint32_t*>(report.of);
-  auto* const to = reinterpret_cast<std::uint32_t*>(&report.to->summary);
-  for (unsigned i = threadIdx.x; i < sizeof(TaskSummary) / sizeof(std::uint32_t); i += blockDim.x)
-    to[i] = __ldcg(from + i);
-  __threadfence_system();
-  __syncthreads();
-  if (threadIdx.x == 0) *static_cast<volatile std::uint32_t*>(&report.to->epoch) = report.epoch;
-}
+using SummaryReport = Report<TaskSummary>;
 
 /// The number of this thread in a launch of one thread per item.
 __device__ inline int thread_of_launch() {
@@ -304,7 +269,7 @@ __global__ void __launch_bounds__(kRowThreads)
   add_counts(counts, summary->mark_classes);
   if (threadIdx.x == 0 && slices > 0)
     atomicAdd(&summary->tasks, static_cast<unsigned long long>(slices));
-  if (is_last_block(summary->blocks_done)) write_summary(report);
+  if (is_last_block(summary->blocks_done)) write_report(report);
 }
 
 /// Raises *most to the largest number of tasks of a row, if that is larger.
@@ -314,30 +279,6 @@ __global__ void __launch_bounds__(kRowThreads)
   for_plans_of_warp<kLanes>(operands, [&](std::int32_t, const RowFacts&, const RowPlan& plan) {
     if (plan.slices > 1) atomicMax(most, static_cast<std::uint32_t>(plan.slices));
   });
-}
-
-/// The sum over a launch's threads of a value of each thread of the block before this one, after
-/// the sums of the tiles before this block. Every thread has to call it.
-template <class Sum>
-__device__ Sum sum_before(Sum own, const Sum* of_tiles) {
-  __shared__ Sum of_warps[kRowThreads / kWarpLanes], before_tile;
-  Sum tiles = 0;
-  for (unsigned i = threadIdx.x; i < blockIdx.x; i += kRowThreads) tiles += of_tiles[i];
-  Sum sum = own;
-#pragma unroll
-  for (int step = 1; step < kWarpLanes; step *= 2) {
-    const Sum below = __shfl_up_sync(kAllLanes, sum, step);
-    if (lane_of_warp() >= step) sum += below;
-    tiles += __shfl_xor_sync(kAllLanes, tiles, step);
-  }
-  if (threadIdx.x == 0) before_tile = 0;
-  if (lane_of_warp() == kWarpLanes - 1) of_warps[threadIdx.x / kWarpLanes] = sum;
-  __syncthreads();
-  if (lane_of_warp() == 0 && tiles > 0) atomicAdd(&before_tile, tiles);
-  __syncthreads();
-  Sum before = before_tile + sum - own;
-  for (unsigned w = 0; w < threadIdx.x / kWarpLanes; ++w) before += of_warps[w];
-  return before;
 }
 
 /// Writes the tasks of all rows, where some rows have several. first_tasks [rows] has the numbers
@@ -431,14 +372,20 @@ static __global__ void __launch_bounds__(kRowThreads)
 }
 
 /// The same, and finds the offsets of tasks in C from their lengths and from the columns of each
-/// tile. offsets [count + 1]
+/// tile. Reports the summary with C's nonzeros, if there is a report to make. offsets [count + 1]
 static __global__ void __launch_bounds__(kRowThreads)
     place_tasks(int count, const Task* tasks, Counters* counters, SortedTask* sorted,
-                SumClassOf class_of, std::int64_t* offsets) {
+                SumClassOf class_of, std::int64_t* offsets, SummaryReport report) {
   const int id = thread_of_launch();
   const auto own = static_cast<unsigned long long>(id < count ? class_of.lengths[id] : 0);
   const auto before = static_cast<std::int64_t>(sum_before(own, counters->columns));
   if (id <= count) offsets[id] = before;
+  if (report.to != nullptr && blockIdx.x + 1 == gridDim.x) {
+    if (id == count) counters->summary.nonzeros = static_cast<unsigned long long>(before);
+    __threadfence();
+    __syncthreads();
+    write_report(report);
+  }
   sort_block(count, tasks, counters->summary.sum_classes, counters->summary.sum_cursors, sorted,
              true, class_of);
 }

@@ -1,6 +1,7 @@
-// The launches of row_spgemm on the GPU: tasks of all classes in one launch per stage, classes with
-// launches of their own beside it, and products with more rows than a joint launch takes. C has the
-// bits of the emulation, from poisoned memory.
+// The launches of row_spgemm and merge_spgemm on the GPU: tasks of all classes in one launch per
+// stage, classes with launches of their own beside it, products with fewer and with more rows than
+// prefix sums over tiles take; and a thread block's segments of B, long and short. C has the bits
+// of the emulation, from poisoned memory, twice from the same operands.
 
 #include <doctest/doctest.h>
 
@@ -23,17 +24,16 @@
 namespace tessera {
 namespace {
 
-void check_bits(const Operands& operands, const char* precision) {
+void check_bits(const Operands& operands, const char* kernel, const Params::Given& given = {}) {
   CAPTURE(operands.a.rows);
-  CAPTURE(precision);
-  const Params params = Registry<SpgemmKernel>::instance().resolve(
-      "row_spgemm", {{"precision", std::string(precision)}});
+  CAPTURE(kernel);
+  const Params params = Registry<SpgemmKernel>::instance().resolve(kernel, given);
   const CsrMatrix expected =
       Registry<SpgemmKernel>::instance()
-          .make("row_spgemm", params)
+          .make(kernel, params)
           ->emulate(operands.a, operands.b, find_generation(gpu_generation()));
   const auto product =
-      Registry<GpuSpgemm>::instance().make("row_spgemm", params)->upload(operands.a, operands.b);
+      Registry<GpuSpgemm>::instance().make(kernel, params)->upload(operands.a, operands.b);
   for (const MemorySource source : {MemorySource::kPool, MemorySource::kMalloc}) {
     ProductRun run(source, nullptr);
     run.poison();
@@ -43,6 +43,10 @@ void check_bits(const Operands& operands, const char* precision) {
     INFO(bits.dump());
     CHECK(bits["different"] == 0);
   }
+}
+
+void check_precision(const Operands& operands, const char* precision) {
+  check_bits(operands, "row_spgemm", {{"precision", std::string(precision)}});
 }
 
 /// Rows of C with up to 60,000 columns, most of them short.
@@ -81,10 +85,39 @@ TEST_CASE("row_spgemm is right for tasks of all classes in one launch per stage"
     return;
   }
   const Operands operands = rows_of_all_classes(1500);
-  for (const char* precision : {"fp32", "fp64"}) check_bits(operands, precision);
+  for (const char* precision : {"fp32", "fp64"}) check_precision(operands, precision);
 }
 
-TEST_CASE("row_spgemm is right for more rows than prefix sums over tiles take") {
+TEST_CASE("row_spgemm is right for more rows of one class than a joint launch takes") {
+  if (const std::string why = gpu_unavailable(); !why.empty()) {
+    MESSAGE("skipped: " << why);
+    return;
+  }
+  const CsrMatrix a = runs(100'000, 3000, 75, [](int row) { return row % 5 == 0 ? 3 : 9; });
+  check_precision({a, runs(3000, 5000, 76, [](int row) { return 5 + row % 9; })}, "fp32");
+}
+
+TEST_CASE("row_spgemm is right for segments longer and shorter than a thread block") {
+  if (const std::string why = gpu_unavailable(); !why.empty()) {
+    MESSAGE("skipped: " << why);
+    return;
+  }
+  for (const std::int32_t cols : {3000, 12'000, 40'000}) {
+    const CsrMatrix b = runs(900, cols, 77, [](int row) {
+      return row < 400 ? 300 + row * 7 % 2000 : row % 50 == 0 ? 2500 : row % 90;
+    });
+    const CsrMatrix a = patterned(60, 900, 78, [](int row, int col) {
+      const auto draw = mix_bits(static_cast<std::uint64_t>(row) * 900 + col);
+      if (row % 5 == 0) return col < 400 && draw % 8 == 0;   // long ones
+      if (row % 5 == 1) return col >= 400 && draw % 2 == 0;  // short ones
+      if (row % 5 == 2) return draw % 200 == 0;              // few
+      return draw % (row % 5 == 3 ? 2 : 20) == 0;            // several sets
+    });
+    for (const char* precision : {"fp32", "fp64"}) check_precision({a, b}, precision);
+  }
+}
+
+TEST_CASE("row_spgemm and merge_spgemm are right for more rows than prefix sums over tiles take") {
   if (const std::string why = gpu_unavailable(); !why.empty()) {
     MESSAGE("skipped: " << why);
     return;
@@ -94,7 +127,19 @@ TEST_CASE("row_spgemm is right for more rows than prefix sums over tiles take") 
   const CsrMatrix a =
       runs(kRows, kInner, 73, [](int row) { return row % 66'000 == 9 ? 1100 : row % 4; });
   const CsrMatrix b = runs(kInner, 5000, 74, [](int row) { return row % 7; });
-  check_bits({a, b}, "fp32");
+  for (const char* kernel : {"row_spgemm", "merge_spgemm"}) check_bits({a, b}, kernel);
+}
+
+TEST_CASE("merge_spgemm finds the places of rows from their sums over tiles") {
+  if (const std::string why = gpu_unavailable(); !why.empty()) {
+    MESSAGE("skipped: " << why);
+    return;
+  }
+  for (const std::int32_t rows : {1, 255, 256, 3000, 70'000}) {
+    const CsrMatrix a = runs(rows, 3000, 79, [](int row) { return row % 999 == 9 ? 70 : row % 4; });
+    const CsrMatrix b = runs(3000, 5000, 80, [](int row) { return row % 7; });
+    check_bits({a, b}, "merge_spgemm");
+  }
 }
 
 }  // namespace
