@@ -377,10 +377,10 @@ TESSERA_HOST_DEVICE constexpr bool is_one_prefetch(Count words) {
 /// the columns of its lanes; from fewer, it adds the products segment by segment.
 constexpr int kFewSegments = 4;
 
-/// True for a thread block's segments that have at least as many products on average as the block
-/// has lanes. All lanes go through such a segment without waiting for each other.
+/// True for a thread block's segments that have at least twice as many products on average as the
+/// block has lanes. All lanes go through such a segment without waiting for each other.
 TESSERA_HOST_DEVICE constexpr bool are_long_segments(int products, int segments, int lanes) {
-  return products >= lanes * segments;
+  return products >= 2 * lanes * segments;
 }
 /// A segment's length in that sum, which stays in 32 bits.
 TESSERA_HOST_DEVICE constexpr int most_of_long(std::int32_t length) {

@@ -381,8 +381,9 @@ __device__ void add_long_segments(const OperandsOf<Value>& operands, const Segme
     products.left = steps.value();
     const int left = steps.left();
     const std::int32_t first = left > 0 ? steps.place() : 0;
-    const std::int32_t* const b_cols = operands.b_cols + first;
-    const Value* const b_values = operands.b_values + first;
+    const std::int32_t* b_cols = operands.b_cols + first;
+    const Value* b_values = operands.b_values + first;
+    asm volatile("" : "+l"(b_cols), "+l"(b_values));  // else each load computes its own address
 #pragma unroll
     for (int u = 0; u < kPrefetch; ++u) {
       products.col[u] = -1;
@@ -404,12 +405,13 @@ __device__ void add_long_segments(const OperandsOf<Value>& operands, const Segme
     int cell[kPrefetch];
 #pragma unroll
     for (int u = 0; u < kPrefetch; ++u) {
-      cell[u] = now.col[u] < 0 ? -1 : place_of(now.col[u]);
-      before[u] = cell[u] < 0 ? 0 : sums[cell[u]];
+      if (now.col[u] < 0) continue;
+      cell[u] = place_of(now.col[u]);
+      before[u] = sums[cell[u]];
     }
 #pragma unroll
     for (int u = 0; u < kPrefetch; ++u) {
-      if (cell[u] < 0) continue;
+      if (now.col[u] < 0) continue;
       sums[cell[u]] = fma(now.left, now.right[u], before[u]);
       if (cols != nullptr && before[u] == 0) cols[cell[u]] = now.col[u];
     }
