@@ -370,12 +370,14 @@ struct IntermediateProduct {
 template <class Group, class Value, class PlaceOf>
 __device__ void add_long_segments(const OperandsOf<Value>& operands, const SegmentOf<Value>* staged,
                                   int segments, PlaceOf place_of, Value* sums, std::int32_t* cols) {
+  // In FP64 half as many, which need as many registers.
+  constexpr int kAtOnce = kPrefetch * int{sizeof(float)} / int{sizeof(Value)};
   struct Products {
-    std::int32_t col[kPrefetch];  // -1 for no product
-    Value right[kPrefetch], left;
+    std::int32_t col[kAtOnce];  // -1 for no product
+    Value right[kAtOnce], left;
   };
   StepsOf<SegmentOf<Value>> steps(staged, segments,
-                                  sum_steps(kPrefetch * Group::kLanes, Group::lane()));
+                                  sum_steps(kAtOnce * Group::kLanes, Group::lane()));
   const auto load_next = [&] {
     Products products;
     products.left = steps.value();
@@ -385,7 +387,7 @@ __device__ void add_long_segments(const OperandsOf<Value>& operands, const Segme
     const Value* b_values = operands.b_values + first;
     asm volatile("" : "+l"(b_cols), "+l"(b_values));  // else each load computes its own address
 #pragma unroll
-    for (int u = 0; u < kPrefetch; ++u) {
+    for (int u = 0; u < kAtOnce; ++u) {
       products.col[u] = -1;
       products.right[u] = 0;
       if (u * Group::kLanes >= left) continue;
@@ -401,16 +403,16 @@ __device__ void add_long_segments(const OperandsOf<Value>& operands, const Segme
     is_last = steps.is_at_end();
     const Products now = next;
     next = load_next();
-    Value before[kPrefetch];
-    int cell[kPrefetch];
+    Value before[kAtOnce];
+    int cell[kAtOnce];
 #pragma unroll
-    for (int u = 0; u < kPrefetch; ++u) {
+    for (int u = 0; u < kAtOnce; ++u) {
       if (now.col[u] < 0) continue;
       cell[u] = place_of(now.col[u]);
       before[u] = sums[cell[u]];
     }
 #pragma unroll
-    for (int u = 0; u < kPrefetch; ++u) {
+    for (int u = 0; u < kAtOnce; ++u) {
       if (now.col[u] < 0) continue;
       sums[cell[u]] = fma(now.left, now.right[u], before[u]);
       if (cols != nullptr && before[u] == 0) cols[cell[u]] = now.col[u];
