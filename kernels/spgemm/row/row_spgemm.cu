@@ -122,7 +122,8 @@ __global__ void __launch_bounds__(kGroupThreads)
 
 /// Makes the sums of all tasks, and finds the places of rows.
 template <class Value>
-__global__ void __launch_bounds__(kJointThreads)
+__global__ void __launch_bounds__(kJointThreads,
+                                  std::is_same_v<Value, float> ? kJointBlocksOfSm : 3)
     make_all_sums(const __grid_constant__ JointLaunch launch, OperandsOf<Value> operands, Batch all,
                   SumOutput<Value> output, RowPlaces places) {
   extern __shared__ __align__(16) unsigned char shared[];
