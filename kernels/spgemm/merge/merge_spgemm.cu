@@ -13,12 +13,12 @@
 #include <deque>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "formats/base/registry.hpp"
 #include "kernels/device/side_streams.hpp"
 #include "kernels/gpu_spgemm.hpp"
-#include "kernels/spgemm/shared/row_bins.cuh"
-#include "kernels/spgemm/shared/rows.cuh"
+#include "kernels/spgemm/merge/analysis.cuh"
 
 namespace tessera {
 namespace {
@@ -27,15 +27,10 @@ using namespace merge_spgemm;
 using row_bins::blocks_for;
 using row_bins::kWholeWarp;
 
-constexpr int kThreads = 256;
 constexpr int kNoColumn = 0x7fffffff;  // greater than all columns
-constexpr int kEmptyBin = kWidths, kLongBin = kWidths + 1, kBins = kWidths + 2;
-
 /// Up to this many products, C is allocated with room for each, which saves a wait and an
 /// allocation.
 constexpr std::int64_t kMostProducts = 2 * spgemm::kMostProductsOfRoom;
-
-using Bins = row_bins::RowBins<kBins>;
 
 /// The sparse rows to merge: input k is row order[k] times scales[k] or, without an order, row k.
 struct Inputs {
@@ -60,6 +55,7 @@ struct Tasks {
 /// The output: lengths of merged rows when counting, their columns and values when multiplying.
 struct Merged {
   int* lengths = nullptr;
+  row_bins::Sum* of_tiles = nullptr;  // unless nullptr, the lengths add up by tile, too
   const std::int64_t* offsets = nullptr;
   int* cols = nullptr;
   float* values = nullptr;
@@ -162,10 +158,13 @@ __device__ void merge_task(std::int64_t task, std::int64_t last, const Tasks& ta
     }
     if (takes) cursor.next(inputs);
   }
-  if constexpr (kMultiply)
+  if constexpr (kMultiply) {
     writer.flush(merged, to, lane);
-  else if (task < last && lane == 0)
+  } else if (task < last && lane == 0) {
     merged.lengths[row] = writer.count;
+    if (merged.of_tiles != nullptr)
+      atomicAdd(merged.of_tiles + row / spgemm::kTile, static_cast<row_bins::Sum>(writer.count));
+  }
 }
 
 /// The first thread block of each width of groups. The widest come first, as their rows are the
@@ -210,25 +209,6 @@ void launch_merge(const Tasks& tasks, const Inputs& inputs, const Merged& merged
   cuda_check(cudaGetLastError(), "merging rows");
 }
 
-/// The number of pieces of a long row.
-__device__ inline int pieces_of(std::int64_t inputs, int most_rows) {
-  return static_cast<int>((inputs + most_rows - 1) / most_rows);
-}
-
-/// The bin of a row of a level by its inputs, and the number of its pieces.
-struct BinOf {
-  static constexpr int kWatchedBin = kLongBin;
-  const std::int64_t* begins;
-  int most_rows;
-
-  __device__ row_bins::RowBin operator()(std::int64_t place) const {
-    const std::int64_t inputs = begins[place + 1] - begins[place];
-    if (inputs == 0) return {kEmptyBin, 0};
-    if (inputs > most_rows) return {kLongBin, pieces_of(inputs, most_rows)};
-    return {width_class_for(inputs), 0};
-  }
-};
-
 /// Makes long rows the rows of the next level, and counts their pieces [count + 1], with 0 at the
 /// end.
 __global__ void count_pieces(int count, const int* places, const std::int64_t* begins,
@@ -263,16 +243,16 @@ class Level {
   using Counts = row_bins::Counts<kBins>;
 
   /// Level 0: all rows of A, with rows of B as inputs. The bins of A's rows are chosen, but not yet
-  /// listed.
+  /// listed. Writes the lengths of empty rows of C.
   Level(const DeviceCsr& a, const DeviceCsr& b, int most_rows, const Bins& bins,
-        const Counts& counts, ProductRun& run)
+        const Counts& counts, int* lengths, ProductRun& run)
       : run_(run),
         most_rows_(most_rows),
         begins_(a.row_offsets.data()),
         inputs_{b.row_offsets.data(), b.col_indices.data(), b.values.data(), a.col_indices.data(),
                 a.values.data()},
         bins_(bins) {
-    list_rows(counts);
+    list_rows(counts, ListedBinOf{{begins_, most_rows_}, a.rows, lengths});
   }
 
   /// The level of the long rows of `before`, at least one, whose pieces are merged here.
@@ -290,7 +270,7 @@ class Level {
     pieces.merge<false>(before, {.lengths = pieces.lengths}, stream);
     spgemm::running_sum(pieces.scratch, pieces.lengths, pieces.offsets, pieces.count + 1, stream);
     nonzeros.request(pieces.offsets + pieces.count, stream);
-    list_rows(counts.wait(stream));
+    list_rows(counts.wait(stream), BinOf{begins_, most_rows_});
     allocate(*nonzeros);
     pieces.merge<true>(before, {.offsets = pieces.offsets, .cols = cols_, .values = values_},
                        stream);
@@ -376,8 +356,9 @@ class Level {
     RunArray<std::byte> scratch;              // of prefix sums
   };
 
-  void list_rows(const Counts& counts) {
-    bins_.list(counts, BinOf{begins_, most_rows_}, run_.stream());
+  template <class BinOfRow>
+  void list_rows(const Counts& counts, BinOfRow bin_of) {
+    bins_.list(counts, bin_of, run_.stream());
     num_pieces_ = static_cast<std::int64_t>(counts.watched);
   }
 
@@ -401,19 +382,14 @@ class Level {
   RunBlock block_, merged_;
 };
 
-/// The counts that the host reads before it allocates memory.
-struct Found {
-  Bins::State bins;  // of A's rows
-  row_bins::Sum products;
-};
-
 /// The memory of a product beside the further levels; with few products, it holds C, too.
 struct Workspace {
   Workspace(ProductRun& run, std::int32_t rows, std::int64_t products) {
     if (products <= kMostProducts) of_c.emplace(block, rows, products);
     const std::int64_t count = std::int64_t{rows} + 1;
-    const std::int64_t sum_bytes =
-        spgemm::running_sum_bytes<std::int64_t>(static_cast<const int*>(nullptr), count);
+    const std::int64_t sum_bytes = are_tiled(rows) ? 0
+                                                   : spgemm::running_sum_bytes<std::int64_t>(
+                                                         static_cast<const int*>(nullptr), count);
     const auto at_lengths = block.place<int>(count);
     const auto at_listed = block.place<int>(rows);
     const auto at_offsets = of_c ? of_c->row_offsets : block.place<std::int64_t>(count);
@@ -423,10 +399,10 @@ struct Workspace {
     listed = block.data<int>(at_listed);
     offsets = block.array<std::int64_t>(at_offsets, count);
     scratch = block.array<std::byte>(at_scratch, sum_bytes);
-    cuda_check(
-        cudaMemsetAsync(lengths, 0, sizeof(int) * static_cast<std::size_t>(count), run.stream()),
-        "clearing the lengths of rows");
   }
+
+  /// True for few rows, whose offsets need no scan.
+  static bool are_tiled(std::int64_t rows) { return rows <= spgemm::kMostTiled; }
 
   RunBlock block;
   std::optional<SparseResult::Places> of_c;
@@ -448,15 +424,23 @@ class MergeProduct final : public GpuSparseProduct {
     const Found& found = analyse(stream);
     const auto products = static_cast<std::int64_t>(found.products);
     Workspace work(run, a_.rows, products);
-    const Bins bins(a_.rows, {nullptr, work.listed, &found_.data()->bins});
+    const Bins bins(a_.rows, {nullptr, work.listed, &kept_.data()->found.bins});
     std::deque<Level> levels;
-    levels.emplace_back(a_, b_, most_rows_, bins, found.bins.counts, run);
+    levels.emplace_back(a_, b_, most_rows_, bins, found.bins.counts, work.lengths, run);
     while (levels.back().long_rows() > 0) levels.emplace_back(levels.back(), counts_, nonzeros_);
     run.stage("count");
-    merge_rows<false>(levels, {.lengths = work.lengths}, stream);
+    const bool are_tiled = Workspace::are_tiled(a_.rows);
+    row_bins::Sum* const of_tiles = are_tiled ? kept_.data()->of_tiles : nullptr;
+    merge_rows<false>(levels, {.lengths = work.lengths, .of_tiles = of_tiles}, stream);
     run.stage("allocate");
-    spgemm::running_sum(work.scratch, work.lengths, work.offsets.data(), work.offsets.size(),
-                        stream);
+    if (are_tiled) {
+      place_rows<<<blocks_for(work.offsets.size(), spgemm::kTile), spgemm::kTile, 0, stream>>>(
+          a_.rows, work.lengths, of_tiles, work.offsets.data());
+      cuda_check(cudaGetLastError(), "placing rows");
+    } else {
+      spgemm::running_sum(work.scratch, work.lengths, work.offsets.data(), work.offsets.size(),
+                          stream);
+    }
     SparseResult c = work.of_c ? SparseResult::in_block(std::move(work.block), *work.of_c, a_.rows,
                                                         b_.cols, products)
                                : allocate(work, run);
@@ -477,13 +461,13 @@ class MergeProduct final : public GpuSparseProduct {
  private:
   /// Chooses bins and counts products. Waits for the device.
   const Found& analyse(cudaStream_t stream) {
-    cuda_check(cudaMemsetAsync(found_.data(), 0, sizeof(Found), stream), "clearing counts");
-    const Bins bins(a_.rows, {nullptr, nullptr, &found_.data()->bins});
-    bins.choose(BinOf{a_.row_offsets.data(), most_rows_}, stream);
-    spgemm::add_products(a_.nnz, a_.col_indices.data(), b_.row_offsets.data(),
-                         &found_.data()->products, stream);
-    told_.request(found_.data(), stream);
-    return told_.wait(stream);
+    const unsigned row_blocks = blocks_for(a_.rows, kThreads);
+    const spgemm::Report<Found> report = reports_.next(&kept_.data()->found);
+    analyse_rows<<<row_blocks + spgemm::blocks_to_add(a_.nnz), kThreads, 0, stream>>>(
+        a_.rows, row_blocks, BinOf{a_.row_offsets.data(), most_rows_}, a_.nnz,
+        a_.col_indices.data(), b_.row_offsets.data(), kept_.data(), report);
+    cuda_check(cudaGetLastError(), "analysing rows");
+    return reports_.wait(report, stream);
   }
 
   /// Allocates C, once its nonzeros are counted. Waits for the device.
@@ -508,8 +492,8 @@ class MergeProduct final : public GpuSparseProduct {
 
   int most_rows_;
   DeviceCsr a_, b_;
-  DeviceArray<Found> found_{1};
-  ReadBack<Found> told_;
+  DeviceArray<Kept> kept_{std::vector<Kept>(1)};
+  spgemm::Reports<Found> reports_;
   ReadBack<Level::Counts> counts_;  // of a level beyond the first
   ReadBack<std::int64_t> nonzeros_;
   SideStreams sides_;

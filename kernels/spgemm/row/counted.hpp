@@ -42,7 +42,7 @@ struct CutRows {
   static constexpr int kRow = 18, kFirstTask = 8, kTask = 12, kRegisters = 30;
 };
 
-/// sort_tasks().
+/// sort_by_marks() and sort_by_sums().
 struct SortTasks {
   static constexpr int kAll = 45, kPlaces = 12;
   static constexpr int registers(bool is_sum) { return is_sum ? 17 : 18; }

@@ -51,10 +51,12 @@ void with_lanes(std::int64_t nonzeros, std::int64_t rows, Launch launch) {
   launch.template operator()<32>(grid);
 }
 
-/// Describes the rows of B. Does not wait for the device.
-inline void describe_b(const OperandsView& operands, cudaStream_t stream) {
+/// Describes the rows of B, and clears the counters, if there are any and B has rows. Does not wait
+/// for the device.
+inline void describe_b(const OperandsView& operands, cudaStream_t stream,
+                       Counters* to_clear = nullptr) {
   with_lanes(operands.nonzeros_of_b, operands.rows_of_b_count, [&]<int kLanes>(unsigned grid) {
-    describe_rows_of_b<kLanes><<<grid, kRowThreads, 0, stream>>>(operands);
+    describe_rows_of_b<kLanes><<<grid, kRowThreads, 0, stream>>>(operands, to_clear);
   });
   cuda_check(cudaGetLastError(), "launching row_spgemm");
 }

@@ -20,7 +20,7 @@ TracePtr trace_measure(AnalysisPtr product, const DeviceArrays& at);
 TracePtr trace_analysis(AnalysisPtr product, const DeviceArrays& at);
 /// cut_rows().
 TracePtr trace_cut(AnalysisPtr product, const DeviceArrays& at);
-/// sort_tasks() for the first phase; for the second it skips small tasks. places
+/// sort_by_marks(), or sort_by_sums(), which skips small tasks. places
 /// [tasks]: the index of each task among the sorted ones.
 TracePtr trace_sort(AnalysisPtr product, bool is_sum, std::vector<std::int64_t> places,
                     const DeviceArrays& at);

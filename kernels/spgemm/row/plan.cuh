@@ -4,180 +4,19 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <climits>
-#include <cub/device/device_scan.cuh>
 #include <optional>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "formats/base/check.hpp"
 #include "kernels/device/side_streams.hpp"
 #include "kernels/gpu_spgemm.hpp"
-#include "kernels/spgemm/row/description.cuh"
+#include "kernels/spgemm/row/counting.cuh"
 #include "kernels/spgemm/row/hubs.cuh"
-#include "kernels/spgemm/row/small.cuh"
-#include "kernels/spgemm/row/steps.cuh"
 #include "kernels/spgemm/shared/rows.cuh"
 
 namespace tessera::row_spgemm {
-
-/// Sorted tasks of one class.
-struct Batch {
-  const SortedTask* sorted;
-  int count;
-  const Task* tasks;
-
-  /// Past the last, a task without a number and without nonzeros.
-  __device__ SortedTask at(int number) const {
-    return number < count ? sorted[number] : SortedTask{};
-  }
-  __device__ Task task(const SortedTask& of) const { return of.id < 0 ? Task{} : tasks[of.id]; }
-};
-
-/// The launch of a class whose groups have `bytes` of shared memory for marks and sums.
-template <class Group>
-constexpr GroupLaunch group_launch(int bytes) {
-  return {Group::kLanes, bytes};
-}
-template <class Group>
-constexpr int kThreadsOf = group_launch<Group>(0).threads();
-
-/// The task of this thread's group, and the group's shared memory.
-template <class Group>
-struct GroupTask {
-  __device__ GroupTask(const Batch& batch, int bytes, unsigned char* shared) {
-    const GroupLaunch launch = group_launch<Group>(bytes);
-    const int group = launch.group_of(static_cast<int>(threadIdx.x));
-    sorted = batch.at(launch.task_of(static_cast<int>(blockIdx.x), group));
-    task = batch.task(sorted);
-    unsigned char* memory = shared + group * launch.group_bytes();
-    staged = reinterpret_cast<Segment*>(memory);
-    bitmap = memory + launch.segment_bytes();
-  }
-
-  SortedTask sorted;
-  Task task;
-  Segment* staged;        // [lanes of the group]
-  unsigned char* bitmap;  // where the bitmap begins
-};
-
-/// Counts the columns of C of each task, and the words that it keeps.
-template <class Group, class Bitmap>
-__global__ void __launch_bounds__(kThreadsOf<Group>)
-    count_columns(OperandsView operands, Batch batch, int bytes, Task* tasks, std::int32_t* lengths,
-                  TaskSummary* summary) {
-  extern __shared__ __align__(16) unsigned char shared[];
-  __shared__ int scratch[Group::kWarps];
-  __shared__ std::uint32_t counts[kClasses];
-  clear_counts(counts);
-  GroupTask<Group> mine(batch, bytes, shared);
-  Bitmap bitmap(mine.task, mine.bitmap);
-  Group::sync();
-  mark_columns<Group>(operands, mine.task, mine.staged, scratch, bitmap);
-  int found = 0;
-  for (int i = Group::lane(); i < bitmap.size(); i += Group::kLanes)
-    found += __popc(bitmap.slots()[i].marks);
-  int total = 0;
-  Group::before(found, total, scratch);
-  if (Group::lane() == 0 && mine.sorted.id >= 0) {
-    lengths[mine.sorted.id] = total;
-    if (Bitmap::kHasDirectory) tasks[mine.sorted.id].kept = mine.task.kept = bitmap.size();
-    atomicAdd(counts + sum_class(mine.task, total, operands.many.sum_size), 1u);
-  }
-  __syncthreads();
-  add_counts(counts, summary->sum_classes);
-}
-
-/// Counts the columns of C of small tasks.
-template <int kLanes>
-__global__ void __launch_bounds__(kGroupThreads)
-    count_small(OperandsView operands, Batch batch, std::int32_t* lengths, TaskSummary* summary) {
-  const SortedTask task = batch.at(small_task_number<kLanes>());
-  __shared__ __align__(16) std::int32_t cols[kGroupThreads];
-  const SmallRow<kLanes> row(operands, task, cols + threadIdx.x / kLanes * kLanes);
-  if (task.id >= 0 && row.lane() == 0) lengths[task.id] = row.columns();
-  // A small task has the same class in both phases.
-  if (blockIdx.x == 0 && threadIdx.x == 0)
-    summary->sum_classes[std::countr_zero(static_cast<unsigned>(kLanes / kLeastLanes))] =
-        static_cast<std::uint32_t>(batch.count);
-}
-
-/// Ranks the slots of a bitmap and, unless `cols` is nullptr, writes the task's columns of C there.
-/// `found` [columns of the task] is shared memory for use meanwhile.
-template <class Group, class Bitmap>
-__device__ void rank_columns(Bitmap& bitmap, int* scratch, std::int32_t* found,
-                             std::int32_t* cols) {
-  const int count = rank_slots<Group>(
-      bitmap.slots(), bitmap.size(), scratch, [&](int slot, std::uint32_t marks, int rank) {
-        if (marks == 0 || cols == nullptr) return;
-        const std::int32_t first = bitmap.first_col(slot);
-        for (; marks != 0; marks &= marks - 1)
-          found[rank++] = first + __ffs(static_cast<int>(marks)) - 1;
-      });
-  Group::sync();
-  if (cols == nullptr) return;
-  for (int i = Group::lane(); i < count; i += Group::kLanes) cols[i] = found[i];
-  Group::sync();
-}
-
-/// Finds the offsets of rows from those of tasks, all after `before` others. Without `first_tasks`
-/// [rows] every row has one task.
-inline __global__ void __launch_bounds__(kRowThreads)
-    gather_offsets(int rows, const std::int32_t* first_tasks, const std::int64_t* offsets,
-                   std::int64_t nonzeros, std::int64_t before, std::int64_t* row_offsets) {
-  const int row = thread_of_launch();
-  if (row > rows) return;
-  const int task = first_tasks == nullptr || row == rows ? row : first_tasks[row];
-  row_offsets[row] = before + (row < rows ? offsets[task] : nonzeros);
-}
-
-/// Calls launch.operator()<Group, Bitmap>(batch, bytes, stream) for the tasks of a class, or
-/// launch_small.operator()<lanes>(batch, stream) if they are small.
-template <bool kWithRanks, int kClass = 0, class Launch, class LaunchSmall>
-void launch_class(int of, const Batch& batch, cudaStream_t stream, const Launch& launch,
-                  const LaunchSmall& launch_small) {
-  if constexpr (kClass < kClasses) {
-    if (of != kClass)
-      return launch_class<kWithRanks, kClass + 1>(of, batch, stream, launch, launch_small);
-    if constexpr (kClass < kSmallSizes) {
-      launch_small.template operator()<(kLeastLanes << kClass)>(batch, stream);
-    } else {
-      constexpr GroupLaunch kLaunch = launch_of(kClass);
-      using Lanes = Group<kLaunch.lanes>;
-      if constexpr (kClass < kFirstWords)
-        launch.template operator()<Lanes, WholeBitmap<Lanes, kWithRanks>>(batch, kLaunch.bytes,
-                                                                          stream);
-      else
-        launch.template operator()<Lanes, WordsBitmap<Lanes, kWithRanks>>(batch, kLaunch.bytes,
-                                                                          stream);
-    }
-  }
-}
-
-/// Launches a kernel for the tasks of one class.
-template <class Group, class Kernel, class... Arguments>
-void launch_groups(Kernel kernel, int count, int bytes, cudaStream_t stream,
-                   const Arguments&... arguments) {
-  const GroupLaunch launch = group_launch<Group>(bytes);
-  constexpr int kDefaultLimit = 48 << 10;
-  if (launch.shared_bytes() > kDefaultLimit)
-    cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    launch.shared_bytes()),
-               "raising the limit of shared memory");
-  kernel<<<static_cast<unsigned>(launch.thread_blocks(count)), launch.threads(),
-           static_cast<std::size_t>(launch.shared_bytes()), stream>>>(arguments...);
-  cuda_check(cudaGetLastError(), "launching row_spgemm");
-}
-
-/// The same for small tasks.
-template <int kLanes, class Kernel, class... Arguments>
-void launch_small_groups(Kernel kernel, int count, cudaStream_t stream,
-                         const Arguments&... arguments) {
-  kernel<<<grid_of(small_launch(kLanes), count), kGroupThreads, 0, stream>>>(arguments...);
-  cuda_check(cudaGetLastError(), "launching row_spgemm");
-}
 
 /// Makes the tasks of a product. The host waits twice: for the number of tasks, and for that of C's
 /// nonzeros.
@@ -253,7 +92,7 @@ class RowTasks {
     int num_tasks;
     RunBlock block;
     RowSlicing slicing;              // after the scan, counts holds each row's first task
-    TaskSummary* summary;            // [1]
+    Counters* counters;              // [1]
     HubRow* hubs = nullptr;          // [hubs]
     RunArray<Task> tasks;            // [num_tasks]
     RunArray<SortedTask> sorted;     // [num_tasks]
@@ -261,6 +100,7 @@ class RowTasks {
     RunArray<std::int64_t> offsets;  // [num_tasks + 1]: in C
     RunArray<std::byte> scratch;     // of scans
     std::optional<HubProducts> of_hubs;
+    bool is_placed = false;  // the launches of count() place and sort all tasks, too
 
    private:
     struct TaskArrays {
@@ -288,16 +128,16 @@ class RowTasks {
       RowArrays(RunBlock& block, std::int64_t rows)
           : counts(block.place<std::int32_t>(rows)),
             slice_words(block.place<std::int32_t>(rows)),
-            summary(block.place<TaskSummary>(1)),
+            counters(block.place<Counters>(1)),
             tasks(block, rows) {}
 
       void assign(Workspace& work, const RunBlock& block) const {
         work.slicing = {block.data<std::int32_t>(counts), block.data<std::int32_t>(slice_words)};
-        work.summary = block.data<TaskSummary>(summary);
+        work.counters = block.data<Counters>(counters);
         tasks.assign(work, block);
       }
 
-      std::int64_t counts, slice_words, summary;
+      std::int64_t counts, slice_words, counters;
       TaskArrays tasks;
     };
 
@@ -306,11 +146,12 @@ class RowTasks {
   };
 
   RowTasks() {
-    cuda_check(cudaMallocHost(&summary_, sizeof(TaskSummary)), "allocating pinned memory");
+    int device = 0, multiprocessors = 0;
+    cuda_check(cudaGetDevice(&device), "looking for the device");
+    cuda_check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
+               "counting multiprocessors");
+    joint_blocks_at_once_ = kJointBlocksOfSm * multiprocessors;
   }
-  ~RowTasks() { cudaFreeHost(summary_); }
-  RowTasks(const RowTasks&) = delete;
-  RowTasks& operator=(const RowTasks&) = delete;
 
   /// Adds the number of products to *sum, on the device.
   static void add_products(const OperandsView& operands, unsigned long long* sum,
@@ -322,10 +163,10 @@ class RowTasks {
   void analyse(Workspace& work, ProductRun& run) {
     const OperandsView& operands = work.operands;
     if (operands.words_of_b != nullptr)
-      describe_b(operands, run.stream());
+      describe_b(operands, run.stream(), work.counters);
     else
-      measure_b(operands, run.stream());
-    std::int64_t tasks = plan_tasks(work, run.stream());
+      measure_b(operands, run.stream(), work.counters);
+    std::int64_t tasks = plan_tasks(work, run.stream(), operands.rows_of_b_count > 0);
     if (!hub_counts().can_be_sorted(operands.cols)) {
       work.operands.many.takes_hubs = false;
       tasks = plan_tasks(work, run.stream());
@@ -347,16 +188,24 @@ class RowTasks {
 
   /// Plans the tasks of all rows, once B is described, and returns their number. Waits for the
   /// device. Throws Unsupported where 32 bits do not count them.
-  std::int64_t plan_tasks(Workspace& work, cudaStream_t stream) {
+  std::int64_t plan_tasks(Workspace& work, cudaStream_t stream, bool is_cleared = false) {
     const OperandsView& operands = work.operands;
-    cuda_check(cudaMemsetAsync(work.summary, 0, sizeof(TaskSummary), stream), "clearing");
+    work.is_placed = false;
+    if (!is_cleared)
+      cuda_check(cudaMemsetAsync(work.counters, 0, sizeof(Counters), stream), "clearing");
+    if (operands.rows == 0) {
+      reports_.value() = {};
+      return 0;
+    }
+    const SummaryReport report = next_report(work);
     with_lanes(operands.nonzeros_of_a, operands.rows, [&]<int kLanes>(unsigned grid) {
-      analyse_rows<kLanes><<<grid, kRowThreads, 0, stream>>>(operands, work.tasks.data(),
-                                                             work.slicing, work.hubs, work.summary);
+      analyse_rows<kLanes><<<grid, kRowThreads, 0, stream>>>(
+          operands, work.tasks.data(), work.slicing, work.hubs, work.counters, report);
     });
     cuda_check(cudaGetLastError(), "launching row_spgemm");
-    const TaskSummary& summary = read_summary(work, stream);
-    const std::uint64_t tasks = summary.tasks + static_cast<std::uint64_t>(operands.rows);
+    if (operands.rows <= kMostTiled) sort_by_marks(work, true, stream);
+    reports_.wait(report, stream);
+    const std::uint64_t tasks = summary().tasks + static_cast<std::uint64_t>(operands.rows);
     require<Unsupported>(tasks <= INT_MAX / 2, "row_spgemm takes at most {} tasks; there are {}",
                          INT_MAX / 2, tasks);
     return static_cast<std::int64_t>(tasks);
@@ -367,28 +216,26 @@ class RowTasks {
     const cudaStream_t stream = run.stream();
     cut(work, tasks, run);
     std::int64_t small = 0;
-    for (int i = 0; i < kSmallSizes; ++i) small += summary_->mark_classes[i];
+    for (int i = 0; i < kSmallSizes; ++i) small += summary().mark_classes[i];
     if (work.operands.words_of_b == nullptr && small < work.num_tasks) {
       work.add_words(run);
       describe_b(work.operands, run.stream());
     }
-    sort(summary_->mark_classes, work.summary->mark_cursors, MarkClassOf{}, work, false, stream);
+    const bool is_sorted =
+        work.operands.rows <= kMostTiled && !work.is_sliced() && summary().hubs == 0;
+    if (!is_sorted && work.num_tasks > 0) sort_by_marks(work, false, stream);
   }
 
   /// Counts the columns of C of every task. Does not wait for the device.
   void count(Workspace& work, ProductRun& run) {
-    for_classes<false>(
-        summary_->mark_classes, work, run.stream(),
-        [&]<class Group, class Bitmap>(const Batch& batch, int bytes, cudaStream_t stream) {
-          launch_groups<Group>(count_columns<Group, Bitmap>, batch.count, bytes, stream,
-                               work.operands, batch, bytes, work.tasks.data(), work.lengths.data(),
-                               work.summary);
-        },
-        [&]<int kLanes>(const Batch& batch, cudaStream_t stream) {
-          launch_small_groups<kLanes>(count_small<kLanes>, batch.count, stream, work.operands,
-                                      batch, work.lengths.data(), work.summary);
-        });
     const HubCounts hubs = hub_counts();
+    const bool has_tiles = hubs.hubs == 0 && work.num_tasks <= kMostTiled;
+    if (has_tiles && count_jointly(work, run.stream())) return;
+    count_classes(work, has_tiles, run.stream());
+    if (has_tiles) {
+      counted_ = next_report(work);
+      return place(work, counted_, run.stream());
+    }
     if (hubs.hubs > 0)
       work.of_hubs.emplace(work.operands, hubs, work.hubs,
                            work.is_sliced() ? work.slicing.counts : nullptr, work.lengths.data(),
@@ -398,52 +245,83 @@ class RowTasks {
                                run.stream()),
                "clearing");
     scan(work.lengths.data(), work.offsets.data(), work.num_tasks + 1, work, run.stream());
-    cuda_check(cudaMemcpyAsync(&work.summary->nonzeros, work.offsets.data() + work.num_tasks,
-                               sizeof(std::int64_t), cudaMemcpyDeviceToDevice, run.stream()),
-               "counting the nonzeros of C");
+    cuda_check(
+        cudaMemcpyAsync(&work.counters->summary.nonzeros, work.offsets.data() + work.num_tasks,
+                        sizeof(std::int64_t), cudaMemcpyDeviceToDevice, run.stream()),
+        "counting the nonzeros of C");
   }
 
   /// Replaces count() where no row is cut and C's row offsets [rows + 1] are known.
   static void recall(Workspace& work, const std::int64_t* row_offsets, cudaStream_t stream) {
     recall_columns<<<grid_of(thread_each(), work.operands.rows), kRowThreads, 0, stream>>>(
         work.operands.rows, work.tasks.data(), row_offsets, work.operands.many.sum_size,
-        work.lengths.data(), work.summary);
+        work.lengths.data(), &work.counters->summary);
     cuda_check(cudaGetLastError(), "launching row_spgemm");
   }
 
   /// Sorts the tasks for launch_ranked() and returns the number of C's nonzeros. Waits for the
   /// device.
   std::int64_t sort_by_columns(Workspace& work, cudaStream_t stream) {
-    const TaskSummary& summary = read_summary(work, stream);
-    sort(summary.sum_classes, work.summary->sum_cursors,
-         SumClassOf{work.lengths.data(), work.operands.many.sum_size}, work, true, stream);
-    return static_cast<std::int64_t>(summary.nonzeros);
+    if (work.is_placed) {
+      reports_.wait(counted_, stream);
+    } else {
+      read_summary(work, stream);
+      std::int64_t small = 0;
+      for (int i = 0; i < kSmallSizes; ++i) small += summary().sum_classes[i];
+      if (small < work.num_tasks)
+        row_spgemm::
+            sort_by_sums<<<grid_of(thread_each(), work.num_tasks), kRowThreads, 0, stream>>>(
+                work.num_tasks, work.tasks.data(), &work.counters->summary, work.sorted.data(),
+                sum_class_of(work));
+      cuda_check(cudaGetLastError(), "launching row_spgemm");
+    }
+    return static_cast<std::int64_t>(summary().nonzeros);
   }
 
   /// Launches the kernels of the second phase for all tasks. Kernels::group<Group, Bitmap>()
-  /// returns the kernel of a class, Kernels::small<lanes>() that of small tasks, nullptr for none;
-  /// `argument` is their last argument.
+  /// returns the kernel of a class, Kernels::small<lanes>() that of small tasks, nullptr for none,
+  /// and Kernels::all(), where there is one, the kernel of a joint launch. `argument` is their last
+  /// argument.
   template <class Kernels, class Argument>
   void launch_ranked(const Workspace& work, const Argument& argument, cudaStream_t stream) {
     launch_ranked<Kernels>(work, work.operands, argument, stream);
   }
-  /// The same with the operands of a product of another type.
+  /// The same with the operands of a product of another type. Finds the places of rows, too.
   template <class Kernels, class Value, class Argument>
   void launch_ranked(const Workspace& work, const OperandsOf<Value>& operands,
-                     const Argument& argument, cudaStream_t stream) {
-    for_classes<true>(
-        summary_->sum_classes, work, stream,
-        [&]<class Group, class Bitmap>(const Batch& batch, int bytes, cudaStream_t of_class) {
-          launch_groups<Group>(Kernels::template group<Group, Bitmap>(), batch.count, bytes,
-                               of_class, operands, batch, bytes, argument);
-        },
-        [&]<int kLanes>(const Batch& batch, cudaStream_t of_class) {
-          constexpr bool kHasSmall =
-              !std::is_null_pointer_v<decltype(Kernels::template small<kLanes>())>;
-          if constexpr (kHasSmall)
-            launch_small_groups<kLanes>(Kernels::template small<kLanes>(), batch.count, of_class,
-                                        operands, batch, argument);
+                     const Argument& argument, cudaStream_t stream, const RowPlaces& places = {}) {
+    std::vector<ClassBatch> classes = classes_of(summary().sum_classes, work);
+    const auto launch_one = [&](const ClassBatch& one, cudaStream_t of_class) {
+      launch_class<true>(
+          one.of, one.batch, of_class,
+          [&]<class Group, class Bitmap>(const Batch& batch, int bytes, cudaStream_t) {
+            launch_groups<Group>(Kernels::template group<Group, Bitmap>(), batch.count, bytes,
+                                 of_class, operands, batch, bytes, argument);
+          },
+          [&]<int kLanes>(const Batch& batch, cudaStream_t) {
+            constexpr bool kHasSmall =
+                !std::is_null_pointer_v<decltype(Kernels::template small<kLanes>())>;
+            if constexpr (kHasSmall)
+              launch_small_groups<kLanes>(Kernels::template small<kLanes>(), batch.count, of_class,
+                                          operands, batch, argument);
+          });
+    };
+    if constexpr (requires { Kernels::all(); }) {
+      const JointLaunch joint(summary().sum_classes);
+      if (joint.is_better(kJointSumRounds * joint_blocks_at_once_)) {
+        std::erase_if(classes, [](const ClassBatch& one) { return is_joint_class(one.of); });
+        const auto separate = static_cast<int>(classes.size());
+        sides_.run(separate + 1, stream, [&](int i, cudaStream_t side) {
+          if (i < separate) return launch_one(classes[i], side);
+          launch_jointly(Kernels::all(), joint, places.blocks(), side, operands, all_of(work),
+                         argument, places);
         });
+        return;
+      }
+    }
+    find_rows(places, stream);
+    sides_.run(static_cast<int>(classes.size()), stream,
+               [&](int i, cudaStream_t of_class) { launch_one(classes[i], of_class); });
   }
 
   /// Makes the sums of all hubs, in the same form.
@@ -452,22 +330,74 @@ class RowTasks {
     if (work.of_hubs) work.of_hubs->sum(work.operands, argument, stream);
   }
 
-  /// Finds the offsets of rows in C, after `before` nonzeros of earlier rows. [rows + 1]
-  static void find_rows(const Workspace& work, std::int64_t columns, std::int64_t* row_offsets,
-                        cudaStream_t stream, std::int64_t before = 0) {
-    const int rows = work.operands.rows;
-    gather_offsets<<<grid_of(thread_each(), std::int64_t{rows} + 1), kRowThreads, 0, stream>>>(
-        rows, work.is_sliced() ? work.slicing.counts : nullptr, work.offsets.data(), columns,
-        before, row_offsets);
+  /// The places of rows in C, whose offsets are [rows + 1], after `before` nonzeros of earlier
+  /// rows.
+  static RowPlaces row_places(const Workspace& work, std::int64_t columns,
+                              std::int64_t* row_offsets, std::int64_t before = 0) {
+    return {.rows = work.operands.rows,
+            .first_tasks = work.is_sliced() ? work.slicing.counts : nullptr,
+            .offsets = work.offsets.data(),
+            .nonzeros = columns,
+            .before = before,
+            .row_offsets = row_offsets};
+  }
+  /// Finds them, where there are any.
+  static void find_rows(const RowPlaces& places, cudaStream_t stream) {
+    if (places.row_offsets == nullptr) return;
+    gather_offsets<<<places.blocks(), kRowThreads, 0, stream>>>(places);
     cuda_check(cudaGetLastError(), "launching row_spgemm");
   }
 
  private:
-  static void measure_b(const OperandsView& operands, cudaStream_t stream) {
+  static void measure_b(const OperandsView& operands, cudaStream_t stream, Counters* to_clear) {
     if (operands.rows_of_b_count > 0)
       measure_rows_of_b<<<grid_of(thread_each(), operands.rows_of_b_count), kRowThreads, 0,
-                          stream>>>(operands);
+                          stream>>>(operands, to_clear);
     cuda_check(cudaGetLastError(), "launching row_spgemm");
+  }
+
+  /// Counts the columns of C of every task in one launch, and places the tasks in C in another.
+  /// False, without a launch, where tasks are too many or too large.
+  bool count_jointly(Workspace& work, cudaStream_t stream) {
+    const JointLaunch joint(summary().mark_classes);
+    if (joint.tasks != work.num_tasks ||
+        !joint.is_better(kJointCountRounds * joint_blocks_at_once_))
+      return false;
+    counted_ = next_report(work);
+    launch_jointly(count_all, joint, 0, stream, work.operands, all_of(work),
+                   CountOutput{work.tasks.data(), work.lengths.data(), work.counters, true},
+                   counted_);
+    place(work, {}, stream);
+    return true;
+  }
+
+  /// Counts the columns of C of every task in a launch per class. With `has_tiles` it adds up those
+  /// of each tile, too.
+  void count_classes(Workspace& work, bool has_tiles, cudaStream_t stream) {
+    const CountOutput output{work.tasks.data(), work.lengths.data(), work.counters, has_tiles};
+    const std::vector<ClassBatch> classes = classes_of(summary().mark_classes, work);
+    sides_.run(static_cast<int>(classes.size()), stream, [&](int i, cudaStream_t of_class) {
+      launch_class<false>(
+          classes[i].of, classes[i].batch, of_class,
+          [&]<class Group, class Bitmap>(const Batch& batch, int bytes, cudaStream_t side) {
+            launch_groups<Group>(count_columns<Group, Bitmap>, batch.count, bytes, side,
+                                 work.operands, batch, bytes, output);
+          },
+          [&]<int kLanes>(const Batch& batch, cudaStream_t side) {
+            launch_small_groups<kLanes>(count_small<kLanes>, batch.count, side, work.operands,
+                                        batch, output);
+          });
+    });
+  }
+
+  /// Finds the offsets of tasks in C and sorts the tasks, once columns are counted by tile. Makes a
+  /// report, unless the count makes it.
+  static void place(Workspace& work, const SummaryReport& report, cudaStream_t stream) {
+    place_tasks<<<grid_of(thread_each(), std::int64_t{work.num_tasks} + 1), kRowThreads, 0,
+                  stream>>>(work.num_tasks, work.tasks.data(), work.counters, work.sorted.data(),
+                            sum_class_of(work), work.offsets.data(), report);
+    cuda_check(cudaGetLastError(), "launching row_spgemm");
+    work.is_placed = true;
   }
 
   /// Writes the tasks of all rows where there are more tasks than rows.
@@ -475,82 +405,85 @@ class RowTasks {
     const int rows = work.operands.rows;
     if (tasks <= rows) return;
     const RunArray<Task> whole = work.reserve(run, static_cast<int>(tasks));
-    scan(work.slicing.counts, work.slicing.counts, rows, work, run.stream());
+    const bool is_tiled = rows <= kMostTiled;
+    if (!is_tiled) scan(work.slicing.counts, work.slicing.counts, rows, work, run.stream());
     cut_rows<<<grid_of(thread_each(), rows), kRowThreads, 0, run.stream()>>>(
-        rows, whole.data(), work.slicing.words, work.slicing.counts, work.num_tasks,
-        work.tasks.data());
+        rows, whole.data(), work.slicing.words, work.slicing.counts,
+        is_tiled ? work.counters->more_tasks : nullptr, work.num_tasks, work.tasks.data());
   }
 
-  /// The summary as it is on the device. Waits for it.
-  const TaskSummary& read_summary(const Workspace& work, cudaStream_t stream) {
-    cuda_check(cudaMemcpyAsync(summary_, work.summary, sizeof(TaskSummary), cudaMemcpyDeviceToHost,
-                               stream),
+  /// The summary that was reported or read last.
+  const TaskSummary& summary() const { return reports_.value(); }
+
+  /// The report of the next launch that makes one.
+  SummaryReport next_report(const Workspace& work) {
+    return reports_.next(&work.counters->summary);
+  }
+  /// Reads the summary without a report.
+  void read_summary(const Workspace& work, cudaStream_t stream) {
+    cuda_check(cudaMemcpyAsync(&reports_.value(), &work.counters->summary, sizeof(TaskSummary),
+                               cudaMemcpyDeviceToHost, stream),
                "reading the counts");
     cuda_check(cudaStreamSynchronize(stream), "analysing rows");
-    return *summary_;
   }
 
   /// The hubs in the summary that was read last.
   HubCounts hub_counts() const {
     constexpr std::uint64_t kNonzeros = (std::uint64_t{1} << kHubShift) - 1;
-    return {static_cast<std::int64_t>(summary_->hubs >> kHubShift),
-            static_cast<std::int64_t>(summary_->hubs & kNonzeros),
-            static_cast<std::int64_t>(summary_->hub_products)};
+    return {static_cast<std::int64_t>(summary().hubs >> kHubShift),
+            static_cast<std::int64_t>(summary().hubs & kNonzeros),
+            static_cast<std::int64_t>(summary().hub_products)};
   }
 
   template <class In, class Out>
   static void scan(const In* from, Out* to, std::int64_t count, const Workspace& work,
                    cudaStream_t stream) {
-    auto bytes = static_cast<std::size_t>(work.scratch.size());
-    cuda_check(cub::DeviceScan::ExclusiveScan(work.scratch.data(), bytes, from, to,
-                                              cuda::std::plus<Out>{}, Out{0}, count, stream),
-               "scanning");
+    spgemm::running_sum(work.scratch, from, to, count, stream);
   }
 
-  /// Bytes of scratch memory for any scan here of at most `count` elements.
+  /// Bytes of scratch memory for any scan here of at most `count` elements. CUB is asked once for
+  /// small products, because the answer takes the host as long as a launch.
   static std::int64_t scan_bytes(std::int64_t count) {
-    std::size_t narrow = 0, wide = 0;
+    static const std::int64_t of_tiled = bytes_from_cub(kMostTiled + 1);
+    return count <= kMostTiled + 1 ? of_tiled : bytes_from_cub(count);
+  }
+  static std::int64_t bytes_from_cub(std::int64_t count) {
     const std::int32_t* from = nullptr;
-    cuda_check(
-        cub::DeviceScan::ExclusiveScan(nullptr, narrow, from, static_cast<std::int32_t*>(nullptr),
-                                       cuda::std::plus<std::int32_t>{}, 0, count),
-        "sizing a scan");
-    cuda_check(
-        cub::DeviceScan::ExclusiveScan(nullptr, wide, from, static_cast<std::int64_t*>(nullptr),
-                                       cuda::std::plus<std::int64_t>{}, std::int64_t{0}, count),
-        "sizing a scan");
-    return static_cast<std::int64_t>(std::max(narrow, wide));
+    return std::max(spgemm::running_sum_bytes<std::int32_t>(from, count),
+                    spgemm::running_sum_bytes<std::int64_t>(from, count));
   }
 
-  template <class ClassOf>
-  static void sort(const std::uint32_t (&counts)[kClasses], std::uint32_t* cursors,
-                   ClassOf class_of, Workspace& work, bool keeps_small, cudaStream_t stream) {
-    ClassBegins begins{};
-    for (int i = 1; i < kClasses; ++i) begins.of[i] = begins.of[i - 1] + counts[i - 1];
-    const auto small = static_cast<int>(begins.of[kSmallSizes]);
-    if (work.num_tasks == (keeps_small ? small : 0)) return;
-    sort_tasks<<<grid_of(thread_each(), work.num_tasks), kRowThreads, 0, stream>>>(
-        work.num_tasks, work.tasks.data(), begins, cursors, work.sorted.data(), keeps_small,
-        class_of);
+  static void sort_by_marks(const Workspace& work, bool is_early, cudaStream_t stream) {
+    row_spgemm::sort_by_marks<<<grid_of(thread_each(), work.num_tasks), kRowThreads, 0, stream>>>(
+        work.num_tasks, work.tasks.data(), &work.counters->summary, work.sorted.data(), is_early);
     cuda_check(cudaGetLastError(), "launching row_spgemm");
   }
+  static SumClassOf sum_class_of(const Workspace& work) {
+    return {work.lengths.data(), work.operands.many.sum_size};
+  }
 
-  /// Launches for the tasks of each class that has any, on streams side by side.
-  template <bool kWithRanks, class Launch, class LaunchSmall>
-  void for_classes(const std::uint32_t (&counts)[kClasses], const Workspace& work,
-                   cudaStream_t stream, const Launch& launch, const LaunchSmall& launch_small) {
-    std::vector<std::pair<int, Batch>> classes;
+  /// The tasks of a class.
+  struct ClassBatch {
+    int of;
+    Batch batch;
+  };
+  /// The classes that have tasks, in the order of their launches.
+  static std::vector<ClassBatch> classes_of(const std::uint32_t (&counts)[kClasses],
+                                            const Workspace& work) {
+    std::vector<ClassBatch> classes;
     for_launched_classes(counts, [&](int of, std::int64_t first, std::int64_t count) {
       classes.push_back(
           {of, {work.sorted.data() + first, static_cast<int>(count), work.tasks.data()}});
     });
-    sides_.run(static_cast<int>(classes.size()), stream, [&](int i, cudaStream_t of_class) {
-      const auto& [of, batch] = classes[i];
-      launch_class<kWithRanks>(of, batch, of_class, launch, launch_small);
-    });
+    return classes;
+  }
+  static Batch all_of(const Workspace& work) {
+    return {work.sorted.data(), work.num_tasks, work.tasks.data()};
   }
 
-  TaskSummary* summary_ = nullptr;  // [1], pinned
+  spgemm::Reports<TaskSummary> reports_;
+  int joint_blocks_at_once_ = 0;  // thread blocks of a joint launch that fill the device
+  SummaryReport counted_ = {};    // of the last count in one launch
   SideStreams sides_;
 };
 

@@ -38,21 +38,20 @@ struct SumOutput {
   __device__ Value scaled(Value sum) const { return alpha == 1 ? sum : alpha * sum; }
 };
 
+/// Makes the sums of a group's task.
 template <class Group, class Bitmap, class Value>
-__global__ void __launch_bounds__(kThreadsOf<Group>)
-    make_sums(OperandsOf<Value> operands, Batch batch, int bytes, SumOutput<Value> output) {
-  extern __shared__ __align__(16) unsigned char shared[];
-  __shared__ int scratch[Group::kWarps];
+__device__ void sum_task(const OperandsOf<Value>& operands, const Batch& batch, int bytes,
+                         GroupPlace place, unsigned char* shared, int* scratch,
+                         const SumOutput<Value>& output) {
   // Plain variables: in a structure, the compiler orders the loads so that the sums take 7 %
   // longer.
   const GroupLaunch launch = group_launch<Group>(bytes);
-  const int group = launch.group_of(static_cast<int>(threadIdx.x));
-  const SortedTask sorted = batch.at(launch.task_of(static_cast<int>(blockIdx.x), group));
+  const SortedTask sorted = batch.at(place.task);
   const Task task = batch.task(sorted);
   const std::int64_t first = sorted.id < 0 ? 0 : output.offsets[sorted.id];
   // A task without words has no sums; the row may be a hub, which has.
   const int count = task.words == 0 ? 0 : static_cast<int>(output.offsets[sorted.id + 1] - first);
-  unsigned char* memory = shared + group * launch.group_bytes();
+  unsigned char* memory = shared + place.group * launch.group_bytes();
   auto* staged = reinterpret_cast<SegmentOf<Value>*>(memory);
   unsigned char* of_bitmap = memory + launch.segment_bytes();
   Bitmap bitmap(task, of_bitmap);
@@ -60,34 +59,87 @@ __global__ void __launch_bounds__(kThreadsOf<Group>)
       of_bitmap + place_of_sums(bitmap.bytes(), static_cast<int>(sizeof(Value))));
   Group::sync();
   mark_columns<Group>(operands, task, staged, scratch, bitmap);
-  bool is_long = false;
-  if constexpr (Group::kIsBlock && !Bitmap::kHasDirectory) is_long = has_long_segments(task, count);
-  rank_columns<Group>(bitmap, scratch, reinterpret_cast<std::int32_t*>(sums),
-                      is_long ? nullptr : output.cols_from(first));
-  for (int i = Group::lane(); i < count; i += Group::kLanes) sums[i] = 0;
-  Group::sync();
-  if (is_long) {
-    if constexpr (Group::kIsBlock)
-      add_long_segments<Group>(operands, task, staged, scratch, bitmap, sums,
-                               output.cols_from(first));
-  } else {
-    add_products<Group>(operands, task, staged, scratch, bitmap, sums);
+  // Whether the sums write columns of C, and whether they lie at the places of their columns.
+  bool writes_cols = false, at_columns = false;
+  if constexpr (Group::kIsBlock && !Bitmap::kHasDirectory) {
+    writes_cols = writes_cols_with_sums(task, count);
+    at_columns = !writes_cols && sums_lie_at_columns(task, count, static_cast<int>(sizeof(Value)));
   }
+  std::int32_t* const cols = output.cols_from(first);
+  rank_columns<Group>(bitmap, scratch, reinterpret_cast<std::int32_t*>(sums),
+                      writes_cols ? nullptr : cols);
+  const int places = at_columns ? task.words * kWordCols : count;
+  for (int i = Group::lane(); i < places; i += Group::kLanes) sums[i] = 0;
+  Group::sync();
+  if constexpr (Group::kIsBlock && !Bitmap::kHasDirectory) {
+    if (at_columns) {
+      const std::int32_t first_col = task.first_word * kWordCols;
+      add_products<Group>(
+          operands, task, staged, scratch, [&](std::int32_t col) { return col - first_col; }, sums);
+      for (int i = Group::lane(); i < places; i += Group::kLanes) {
+        const Slot<true> slot = bitmap.slots()[i / kWordCols];
+        if ((slot.marks >> (i % kWordCols) & 1) != 0)
+          output.values[first + rank_in(slot, i)] = output.scaled(sums[i]);
+      }
+      return;
+    }
+  }
+  add_products<Group>(
+      operands, task, staged, scratch, [&](std::int32_t col) { return bitmap.rank(col); }, sums,
+      writes_cols ? cols : nullptr);
   for (int i = Group::lane(); i < count; i += Group::kLanes)
     output.values[first + i] = output.scaled(sums[i]);
 }
 
+template <class Group, class Bitmap, class Value>
+__global__ void __launch_bounds__(kThreadsOf<Group>)
+    make_sums(OperandsOf<Value> operands, Batch batch, int bytes, SumOutput<Value> output) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  __shared__ int scratch[Group::kWarps];
+  sum_task<Group, Bitmap>(operands, batch, bytes, place_in_class<Group>(), shared, scratch, output);
+}
+
+/// Makes the sums of a small task. `cols` [lanes] is shared memory of the row.
 template <int kLanes, class Value>
-__global__ void __launch_bounds__(kGroupThreads)
-    make_small_sums(OperandsOf<Value> operands, Batch batch, SumOutput<Value> output) {
-  const SortedTask task = batch.at(small_task_number<kLanes>());
-  __shared__ __align__(16) std::int32_t cols[kGroupThreads];
-  const SmallRow<kLanes> row(operands, task, cols + threadIdx.x / kLanes * kLanes);
+__device__ void sum_small_task(const OperandsOf<Value>& operands, const Batch& batch, int number,
+                               std::int32_t* cols, const SumOutput<Value>& output) {
+  const SortedTask task = batch.at(number);
+  const SmallRow<kLanes> row(operands, task, cols);
   const std::int64_t first = task.id < 0 ? 0 : output.offsets[task.id];
   row.add(operands, [&](int place, std::int32_t col, Value sum) {
     if (output.cols != nullptr) output.cols[first + place] = col;
     output.values[first + place] = output.scaled(sum);
   });
+}
+
+template <int kLanes, class Value>
+__global__ void __launch_bounds__(kGroupThreads)
+    make_small_sums(OperandsOf<Value> operands, Batch batch, SumOutput<Value> output) {
+  __shared__ __align__(16) std::int32_t cols[kGroupThreads];
+  sum_small_task<kLanes>(operands, batch, small_task_number<kLanes>(),
+                         cols + threadIdx.x / kLanes * kLanes, output);
+}
+
+/// Makes the sums of all tasks, and finds the places of rows.
+template <class Value>
+__global__ void __launch_bounds__(kJointThreads,
+                                  std::is_same_v<Value, float> ? kJointBlocksOfSm : 3)
+    make_all_sums(const __grid_constant__ JointLaunch launch, OperandsOf<Value> operands, Batch all,
+                  SumOutput<Value> output, RowPlaces places) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  __shared__ int scratch[kJointThreads / kWarpLanes];
+  const int block_of_places = static_cast<int>(blockIdx.x) - launch.blocks;
+  if (block_of_places >= 0) return places.find(block_of_places);
+  visit_joint_class<true>(
+      launch, all,
+      [&]<class Group, class Bitmap>(const Batch& batch, int bytes, GroupPlace place) {
+        sum_task<Group, Bitmap>(operands, batch, bytes, place, shared, scratch, output);
+      },
+      [&]<int kLanes>(const Batch& batch, int number) {
+        sum_small_task<kLanes>(
+            operands, batch, number,
+            reinterpret_cast<std::int32_t*>(shared) + threadIdx.x / kLanes * kLanes, output);
+      });
 }
 
 /// The kernels that make sums, for RowTasks::launch_ranked().
@@ -101,6 +153,7 @@ struct SumKernels {
   static auto small() {
     return make_small_sums<kLanes, Value>;
   }
+  static auto all() { return make_all_sums<Value>; }
 };
 
 /// The kernels that make sums from positions.
@@ -148,14 +201,15 @@ class RowProduct final : public GpuSparseProduct {
     const std::int64_t nonzeros = tasks_.sort_by_columns(work, run.stream());
     c_ = places_of_c ? Result::in_block(std::move(work.block), *places_of_c, rows_, cols_, nonzeros)
                      : Result::in_one_block(run, rows_, cols_, nonzeros);
-    RowTasks::find_rows(work, nonzeros, c_.row_offsets.data(), run.stream());
+    const RowPlaces places = RowTasks::row_places(work, nonzeros, c_.row_offsets.data());
     if constexpr (!kIsWide)
       if (options_.lists()) {
+        RowTasks::find_rows(places, run.stream());
         lists_.emplace(tasks_, work, products, c_.row_offsets.data(), c_.col_indices.data(),
                        nonzeros, run);
         return sum_lists(alpha, run);
       }
-    sum_tasks(work, output(work.offsets.data(), alpha), run.stream());
+    sum_tasks(work, output(work.offsets.data(), alpha), run.stream(), places);
     if constexpr (!kIsWide)
       if (options_.positions()) positions_.emplace(tasks_, work, products, run);
     if (options_.reuse) kept_.emplace(std::move(work));
@@ -260,13 +314,14 @@ class RowProduct final : public GpuSparseProduct {
   }
 
   void launch_sums(const RowTasks::Workspace& work, const SumOutput<Value>& output,
-                   cudaStream_t stream) {
+                   cudaStream_t stream, const RowPlaces& places = {}) {
     tasks_.launch_ranked<SumKernels<Value>>(work, operands_.values_of(work.operands), output,
-                                            stream);
+                                            stream, places);
   }
 
-  void sum_tasks(RowTasks::Workspace& work, const SumOutput<Value>& output, cudaStream_t stream) {
-    launch_sums(work, output, stream);
+  void sum_tasks(RowTasks::Workspace& work, const SumOutput<Value>& output, cudaStream_t stream,
+                 const RowPlaces& places = {}) {
+    launch_sums(work, output, stream, places);
     if constexpr (!kIsWide) RowTasks::launch_hubs(work, output, stream);
   }
 

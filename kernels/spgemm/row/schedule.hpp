@@ -199,11 +199,12 @@ TESSERA_HOST_DEVICE constexpr int most_words(int sum_size) {
   return sum_size == kSumSize ? kMostWords : kMostWideWords;
 }
 
-/// The launch of a class that is not small.
+/// The launch of a class that is not small. Four thread blocks of the classes of 256 lanes find
+/// place on a multiprocessor of 228 KiB, 1 KiB of which each of them has for itself.
 constexpr GroupLaunch launch_of(int task_class) {
   constexpr GroupLaunch all[kSizes] = {{32, 1 << 10},   {32, 2 << 10},   {32, 4 << 10},
                                        {32, 8 << 10},   {32, 16 << 10},  {256, 10 << 10},
-                                       {256, 24 << 10}, {256, 52 << 10}, {512, kMostBytes}};
+                                       {256, 24 << 10}, {256, 51 << 10}, {512, kMostBytes}};
   return all[(task_class - kFirstBitmap) % kSizes];
 }
 
@@ -242,6 +243,53 @@ void for_launched_classes(const Counts& counts, Visit visit) {
     if (counts[i] > 0) visit(i, end, static_cast<std::int64_t>(counts[i]));
   }
 }
+
+// A joint launch over the tasks of all classes, for small products. The classes of the largest
+// thread blocks have launches of their own (launches.cuh).
+
+/// True for a class whose groups are thread blocks, and for one that keeps words.
+TESSERA_HOST_DEVICE constexpr bool is_block_class(int of) {
+  return of >= kFirstBitmap && (of - kFirstBitmap) % kSizes >= kWarpSizes;
+}
+TESSERA_HOST_DEVICE constexpr bool is_words_class(int of) { return of >= kFirstWords; }
+
+constexpr int kJointSizes = kSizes - 1;
+constexpr int kJointThreads = launch_of(kFirstBitmap + kJointSizes - 1).threads();
+/// Shared memory of a thread block: kJointBlocksOfSm of them share a multiprocessor's.
+constexpr int kMostJointBytes = launch_of(kFirstBitmap + kJointSizes - 1).shared_bytes();
+
+/// The groups of a thread block of a class: as many as its threads and its shared memory suffice
+/// for.
+constexpr int joint_groups(int of) {
+  if (of < kSmallSizes) return kJointThreads / (kLeastLanes << of);
+  if (is_block_class(of)) return 1;
+  return std::min(kJointThreads / kWarpLanes, kMostJointBytes / launch_of(of).group_bytes());
+}
+/// The shared memory of a thread block of a class. Small tasks keep a column per lane.
+constexpr int joint_bytes(int of) {
+  if (of < kSmallSizes) return kJointThreads * static_cast<int>(sizeof(std::int32_t));
+  return joint_groups(of) * launch_of(of).group_bytes();
+}
+/// The thread blocks of a joint launch that a multiprocessor has at a time: its kernels have the
+/// registers of their largest class. A joint launch is slower than launches of classes where these
+/// fill the device for longer than the host needs to launch them. To count columns, most classes
+/// need two thirds of the registers, and that comes sooner; to sum, they need as many.
+constexpr int kJointBlocksOfSm = 4;
+constexpr int kJointCountRounds = 5, kJointSumRounds = 16;
+constexpr bool is_joint_class(int of) {
+  return of < kSmallSizes || (of - kFirstBitmap) % kSizes < kJointSizes;
+}
+/// Calls visit(class) for the classes of a joint launch, the longest tasks first.
+template <class Visit>
+constexpr void for_joint_classes(Visit visit) {
+  for (int size = kJointSizes - 1; size >= 0; --size) {
+    visit(kFirstWords + size);
+    visit(kFirstBitmap + size);
+  }
+  for (int of = kSmallSizes - 1; of >= 0; --of) visit(of);
+}
+static_assert(!is_block_class(kFirstBitmap) && is_block_class(kFirstBitmap + kWarpSizes));
+static_assert(launch_of(kFirstBitmap + kWarpSizes).threads() == kJointThreads);
 
 // Shared memory of a task: a directory of words, slots of marks, the words of slots, then sums.
 
@@ -298,6 +346,16 @@ TESSERA_HOST_DEVICE constexpr int sum_class(const Task& task, std::int64_t sums,
   return class_of(task, task.words == 0 ? 0 : sum_bytes(task, sums, sum_size));
 }
 
+/// True where a thread block's sums lie at the places of their columns, not at their ranks: hardly
+/// a column of the range has no sum, and a place is found without a look at the marks.
+TESSERA_HOST_DEVICE constexpr bool sums_lie_at_columns(const Task& task, std::int64_t sums,
+                                                       int sum_size = kSumSize) {
+  const std::int64_t columns = std::int64_t{task.words} * kWordCols;
+  const int of = sum_class(task, sums, sum_size);
+  return task.storage == MarkStorage::kBitmap && 4 * sums >= 3 * columns && is_block_class(of) &&
+         class_of(task, sum_bytes(task, columns, sum_size)) == of;
+}
+
 // The walk over the products of a task. A group takes the nonzeros of A in sets, one per lane, each
 // of which names a segment of a row of B. A warp goes through the segments of its set in chunks of
 // 32 consecutive products; a thread block stages its segments in shared memory and takes each in
@@ -319,11 +377,23 @@ TESSERA_HOST_DEVICE constexpr bool is_one_prefetch(Count words) {
 /// the columns of its lanes; from fewer, it adds the products segment by segment.
 constexpr int kFewSegments = 4;
 
-/// True for a thread block's task whose segments have at least kLongSegment columns of C on
-/// average, as where a row of A meets a hub of B.
-constexpr int kLongSegment = 512;
-TESSERA_HOST_DEVICE constexpr bool has_long_segments(const Task& task, int columns) {
-  return columns >= kLongSegment * task.nonzeros;
+/// True for a thread block's segments that have at least twice as many products on average as the
+/// block has lanes. All lanes go through such a segment without waiting for each other.
+TESSERA_HOST_DEVICE constexpr bool are_long_segments(int products, int segments, int lanes) {
+  return products >= 2 * lanes * segments;
+}
+/// A segment's length in that sum, which stays in 32 bits.
+TESSERA_HOST_DEVICE constexpr int most_of_long(std::int32_t length) {
+  constexpr std::int32_t kMost = 1 << 20;
+  return length < kMost ? length : kMost;
+}
+
+/// True for a thread block's task whose sums have hardly a second product: its segments have at
+/// least so many columns of C on average, as where a row of A meets a hub of B. The first product
+/// of a sum writes its column.
+constexpr int kColumnsOfHub = 512;
+TESSERA_HOST_DEVICE constexpr bool writes_cols_with_sums(const Task& task, int columns) {
+  return columns >= kColumnsOfHub * task.nonzeros;
 }
 
 /// Cuts a segment to the part that lies in the task's slice of columns. Two binary searches side by
@@ -386,11 +456,11 @@ class StepsOf {
   }
   TESSERA_HOST_DEVICE constexpr auto value() const { return now_.value; }
   TESSERA_HOST_DEVICE constexpr const Staged& now() const { return now_; }
+  /// The products of the segment from the lane's place on; none or less beyond its end.
+  TESSERA_HOST_DEVICE constexpr int left() const { return now_.length - offset_ - shape_.lane; }
   /// The lanes, from this one to the end of its warp, that have a place; the lane is a warp's
   /// first.
-  constexpr int lanes() const {
-    return std::clamp(now_.length - offset_ - shape_.lane, 0, int{kWarpLanes});
-  }
+  constexpr int lanes() const { return std::clamp(left(), 0, int{kWarpLanes}); }
 
   /// Goes to the next step.
   TESSERA_HOST_DEVICE constexpr void advance() {

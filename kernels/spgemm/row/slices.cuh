@@ -41,7 +41,8 @@ class RowSlices {
       run_.stage("counting");
       tasks_.count(*work_, run_);
       const std::int64_t of_slice = tasks_.sort_by_columns(*work_, run_.stream());
-      RowTasks::find_rows(*work_, of_slice, row_offsets + row, run_.stream(), nonzeros);
+      RowTasks::find_rows(RowTasks::row_places(*work_, of_slice, row_offsets + row, nonzeros),
+                          run_.stream());
       slices_.push_back(slice);
       nonzeros += of_slice;
       row += slice.rows;

@@ -258,6 +258,47 @@ __device__ void add_in_order(Cell* cells, int cell, int segment, int segments, A
   }
 }
 
+/// Goes over the products of a thread block's staged segments in steps. load(place in B, value of
+/// the segment, number of the product) returns an item; the rest is as in for_products().
+template <class Group, bool kNumbered, class Value, class Load, class CellOf, class Add>
+__device__ void add_steps(const SegmentOf<Value>* staged, int segments, Load load, CellOf cell_of,
+                          Add add) {
+  // The products of a step belong to one segment and therefore have different cells.
+  using Staged = std::conditional_t<kNumbered, NumberedSegment, SegmentOf<Value>>;
+  using Item = decltype(load(0, Value{}, 0));
+  StepsOf<Staged> steps(reinterpret_cast<const Staged*>(staged), segments,
+                        sum_steps(Group::kLanes, Group::lane()));
+  const auto load_next = [&] {
+    const std::int32_t at = steps.place();
+    const Value value = steps.value();
+    int number = 0;
+    if constexpr (kNumbered) number = at + steps.now().to_number;
+    steps.advance();
+    return load(at, value, number);
+  };
+  Item next[kPrefetch];
+#pragma unroll
+  for (int u = 0; u < kPrefetch; ++u) next[u] = load_next();
+  bool is_last = false;
+  while (!is_last) {
+    is_last = steps.is_at_end();
+    Item now[kPrefetch];
+    int cell[kPrefetch];
+#pragma unroll
+    for (int u = 0; u < kPrefetch; ++u) {
+      now[u] = next[u];
+      next[u] = load_next();
+    }
+#pragma unroll
+    for (int u = 0; u < kPrefetch; ++u) cell[u] = cell_of(now[u]);
+#pragma unroll
+    for (int u = 0; u < kPrefetch; ++u) {
+      if (cell[u] >= 0) add(now[u], cell[u]);
+      Group::sync();  // the next step may have the same cells
+    }
+  }
+}
+
 /// Goes over the products of a task in the order of A's columns. load(place in B, value of the
 /// segment) returns an item, for place -1 that of no product; load(place, value, number) gets the
 /// number of the product in the task, too. cell_of(item) returns the cell to add it to, or -1, and
@@ -275,44 +316,12 @@ __device__ void for_products(const OperandsOf<Value>& operands, const Task& task
     else
       return load(at, value);
   };
-  using Item = decltype(load_item(0, Value{}, 0));
   for_segments<Group, kKind, kNumbered>(
       operands, task, staged, scratch, [&](auto segments, int before) {
         if constexpr (Group::kIsBlock) {
-          // The products of a step belong to one segment and therefore have different cells.
-          using Staged = std::conditional_t<kNumbered, NumberedSegment, SegmentOf<Value>>;
-          StepsOf<Staged> steps(reinterpret_cast<const Staged*>(staged), segments,
-                                sum_steps(Group::kLanes, Group::lane()));
-          const auto load_next = [&] {
-            const std::int32_t at = steps.place();
-            const Value value = steps.value();
-            int number = 0;
-            if constexpr (kNumbered) number = at + steps.now().to_number;
-            steps.advance();
-            return load_item(at, value, number);
-          };
-          Item next[kPrefetch];
-#pragma unroll
-          for (int u = 0; u < kPrefetch; ++u) next[u] = load_next();
-          bool is_last = false;
-          while (!is_last) {
-            is_last = steps.is_at_end();
-            Item now[kPrefetch];
-            int cell[kPrefetch];
-#pragma unroll
-            for (int u = 0; u < kPrefetch; ++u) {
-              now[u] = next[u];
-              next[u] = load_next();
-            }
-#pragma unroll
-            for (int u = 0; u < kPrefetch; ++u) cell[u] = cell_of(now[u]);
-#pragma unroll
-            for (int u = 0; u < kPrefetch; ++u) {
-              if (cell[u] >= 0) add(now[u], cell[u]);
-              Group::sync();  // the next step may have the same cells
-            }
-          }
+          add_steps<Group, kNumbered>(staged, segments, load_item, cell_of, add);
         } else {
+          using Item = decltype(load_item(0, Value{}, 0));
           int number = before + lane_of_warp();
           while (!segments.is_at_end()) {
             Item items[kPrefetch];
@@ -355,58 +364,96 @@ struct IntermediateProduct {
   }
 };
 
-/// Adds the task's products to their sums, each sum in the order of A's columns.
-template <class Group, class Value, class Bitmap>
-__device__ void add_products(const OperandsOf<Value>& operands, const Task& task,
-                             SegmentOf<Value>* staged, int* scratch, const Bitmap& bitmap,
-                             Value* sums) {
-  using Product = IntermediateProduct<Value>;
-  for_products<Group, SegmentKind::kNonzeros>(
-      operands, task, staged, scratch, sums,
-      [&](std::int32_t at, Value value) { return Product(operands, at, value); },
-      [&](const Product& product) { return product.col < 0 ? -1 : bitmap.rank(product.col); },
-      [&](const Product& product, int cell) {
-        sums[cell] = fma(product.left, product.right, sums[cell]);
-      });
+/// Adds the products of a thread block's staged segments to their sums, kPrefetch times as many of
+/// a segment at once as there are lanes: they have different sums, and no lane waits for another.
+/// Unless `cols` is nullptr, the first product of each sum writes its column of C there.
+template <class Group, class Value, class PlaceOf>
+__device__ void add_long_segments(const OperandsOf<Value>& operands, const SegmentOf<Value>* staged,
+                                  int segments, PlaceOf place_of, Value* sums, std::int32_t* cols) {
+  // In FP64 half as many, which need as many registers.
+  constexpr int kAtOnce = kPrefetch * int{sizeof(float)} / int{sizeof(Value)};
+  struct Products {
+    std::int32_t col[kAtOnce];  // -1 for no product
+    Value right[kAtOnce], left;
+  };
+  StepsOf<SegmentOf<Value>> steps(staged, segments,
+                                  sum_steps(kAtOnce * Group::kLanes, Group::lane()));
+  const auto load_next = [&] {
+    Products products;
+    products.left = steps.value();
+    const int left = steps.left();
+    const std::int32_t first = left > 0 ? steps.place() : 0;
+    const std::int32_t* b_cols = operands.b_cols + first;
+    const Value* b_values = operands.b_values + first;
+    asm volatile("" : "+l"(b_cols), "+l"(b_values));  // else each load computes its own address
+#pragma unroll
+    for (int u = 0; u < kAtOnce; ++u) {
+      products.col[u] = -1;
+      products.right[u] = 0;
+      if (u * Group::kLanes >= left) continue;
+      products.col[u] = __ldg(b_cols + u * Group::kLanes);
+      products.right[u] = __ldg(b_values + u * Group::kLanes);
+    }
+    steps.advance();
+    return products;
+  };
+  Products next = load_next();
+  bool is_last = false;
+  while (!is_last) {
+    is_last = steps.is_at_end();
+    const Products now = next;
+    next = load_next();
+    Value before[kAtOnce];
+    int cell[kAtOnce];
+#pragma unroll
+    for (int u = 0; u < kAtOnce; ++u) {
+      if (now.col[u] < 0) continue;
+      cell[u] = place_of(now.col[u]);
+      before[u] = sums[cell[u]];
+    }
+#pragma unroll
+    for (int u = 0; u < kAtOnce; ++u) {
+      if (now.col[u] < 0) continue;
+      sums[cell[u]] = fma(now.left, now.right[u], before[u]);
+      if (cols != nullptr && before[u] == 0) cols[cell[u]] = now.col[u];
+    }
+    Group::sync();  // the next segment may have the same sums
+  }
 }
 
-/// The same by a thread block for a task of few long segments, each of which all lanes take without
-/// waiting for each other. Unless `cols` is nullptr, the first product of each sum writes its
-/// column of C there: hardly a sum has a second one.
-template <class Group, class Value, class Bitmap>
-__device__ void add_long_segments(const OperandsOf<Value>& operands, const Task& task,
-                                  SegmentOf<Value>* staged, int* scratch, const Bitmap& bitmap,
-                                  Value* sums, std::int32_t* cols) {
+/// Adds the task's products to their sums, each sum in the order of A's columns. place_of(column)
+/// returns the place of its sum. A thread block writes columns, too, unless `cols` is nullptr,
+/// which it has to be where segments are short.
+template <class Group, class Value, class PlaceOf>
+__device__ void add_products(const OperandsOf<Value>& operands, const Task& task,
+                             SegmentOf<Value>* staged, int* scratch, PlaceOf place_of, Value* sums,
+                             std::int32_t* cols = nullptr) {
   using Product = IntermediateProduct<Value>;
-  const auto load = [&](const SegmentOf<Value>& of, int at) {
-    return Product(operands, at < of.length ? of.begin + at : -1, of.value);
+  const auto load = [&](std::int32_t at, Value value) { return Product(operands, at, value); };
+  const auto cell_of = [&](const Product& product) {
+    return product.col < 0 ? -1 : place_of(product.col);
   };
-  const auto add = [&](const Product& product) {
-    if (product.col < 0) return;
-    const int cell = bitmap.rank(product.col);
-    const Value before = sums[cell];
-    sums[cell] = fma(product.left, product.right, before);
-    if (before == 0 && cols != nullptr) cols[cell] = product.col;
+  const auto add = [&](const Product& product, int cell) {
+    sums[cell] = fma(product.left, product.right, sums[cell]);
   };
-  for_segments<Group, SegmentKind::kNonzeros>(
-      operands, task, staged, scratch, [&](int segments, int) {
-        Product next = load(segments > 0 ? staged[0] : SegmentOf<Value>{}, Group::lane());
-        for (int segment = 0; segment < segments; ++segment) {
-          const SegmentOf<Value> own = staged[segment];
-          const Product first = next;
-          if (segment + 1 < segments) next = load(staged[segment + 1], Group::lane());
-          add(first);
-          for (int at = Group::lane() + Group::kLanes; at < own.length;
-               at += kPrefetch * Group::kLanes) {
-            Product now[kPrefetch];
-#pragma unroll
-            for (int u = 0; u < kPrefetch; ++u) now[u] = load(own, at + u * Group::kLanes);
-#pragma unroll
-            for (int u = 0; u < kPrefetch; ++u) add(now[u]);
-          }
-          Group::sync();  // the next segment may have the same cells
-        }
-      });
+  if constexpr (Group::kIsBlock) {
+    for_segments<Group, SegmentKind::kNonzeros>(
+        operands, task, staged, scratch, [&](int segments, int) {
+          const int mine =
+              Group::lane() < segments ? most_of_long(staged[Group::lane()].length) : 0;
+          int products = 0;
+          Group::before(mine, products, scratch);
+          if (cols != nullptr || are_long_segments(products, segments, Group::kLanes))
+            add_long_segments<Group>(operands, staged, segments, place_of, sums, cols);
+          else
+            add_steps<Group, false>(
+                staged, segments,
+                [&](std::int32_t at, Value value, int) { return load(at, value); }, cell_of, add);
+        });
+  } else {
+    for_products<Group, SegmentKind::kNonzeros>(operands, task, staged, scratch, sums, load,
+                                                cell_of, add);
+  }
 }
 
 }  // namespace tessera::row_spgemm

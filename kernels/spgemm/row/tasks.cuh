@@ -7,6 +7,8 @@
 
 #include "kernels/spgemm/row/bitmaps.cuh"
 #include "kernels/spgemm/row/row_spgemm.hpp"
+#include "kernels/spgemm/shared/reports.cuh"
+#include "kernels/spgemm/shared/tile_sums.cuh"
 
 namespace tessera::row_spgemm {
 
@@ -40,6 +42,41 @@ OperandsOf<Value> with_values(const OperandsView& of, const Value* a_values,
           of.b_cols,     b_values,           of.rows_of_b, of.ranges_of_b,   of.words_of_b,
           of.places_of_b};
 }
+
+/// Where TaskSummary::hubs holds the number of hubs: an operand has fewer than 2^31 nonzeros.
+constexpr int kHubShift = 32;
+
+static_assert(kTile == kRowThreads, "a launch over rows or tasks has a thread block per tile");
+
+/// Sums over all rows and all tasks, which the host reads.
+struct TaskSummary {
+  unsigned long long tasks;
+  unsigned long long nonzeros;
+  unsigned long long hubs;  // their number times 2^kHubShift, and their nonzeros of A
+  unsigned long long hub_products;
+  std::uint32_t mark_classes[kClasses];  // the number of tasks of each class
+  std::uint32_t sum_classes[kClasses];
+  std::uint32_t mark_cursors[kClasses];  // the number of tasks that are sorted so far
+  std::uint32_t sum_cursors[kClasses];
+  std::uint32_t blocks_done[2];  // thread blocks of the analysis and of the count that are done
+};
+
+/// What an analysis adds up on the device. It is all zeros before.
+struct Counters {
+  TaskSummary summary;
+  unsigned long long columns[kMostTiles];  // of C, of the tasks of a tile
+  std::uint32_t more_tasks[kMostTiles];    // than rows, of the rows of a tile
+};
+
+/// Clears the counters in one thread block.
+__device__ inline void clear(Counters* counters) {
+  static_assert(sizeof(Counters) % sizeof(std::uint32_t) == 0);
+  auto* const words = reinterpret_cast<std::uint32_t*>(counters);
+  for (unsigned i = threadIdx.x; i < sizeof(Counters) / sizeof(std::uint32_t); i += blockDim.x)
+    words[i] = 0;
+}
+
+using SummaryReport = Report<TaskSummary>;
 
 /// The number of this thread in a launch of one thread per item.
 __device__ inline int thread_of_launch() {
@@ -115,7 +152,9 @@ __device__ void describe_row(const OperandsView& operands, std::int32_t row, std
 }
 
 template <int kLanes>
-__global__ void __launch_bounds__(kRowThreads) describe_rows_of_b(OperandsView operands) {
+__global__ void __launch_bounds__(kRowThreads)
+    describe_rows_of_b(OperandsView operands, Counters* to_clear) {
+  if (blockIdx.x == 0 && to_clear != nullptr) clear(to_clear);
   for_rows_of_warp<kLanes>(operands.rows_of_b_count, operands.b_offsets,
                            [&]<int kOfRow>(std::int32_t row, std::int32_t begin,
                                            std::int32_t length, std::int32_t most) {
@@ -124,7 +163,10 @@ __global__ void __launch_bounds__(kRowThreads) describe_rows_of_b(OperandsView o
 }
 
 /// Describes the rows of B without their words, and takes the nonzeros for an upper bound on them.
-static __global__ void __launch_bounds__(kRowThreads) measure_rows_of_b(OperandsView operands) {
+/// Both launches clear the counters, if there are any.
+static __global__ void __launch_bounds__(kRowThreads)
+    measure_rows_of_b(OperandsView operands, Counters* to_clear) {
+  if (blockIdx.x == 0 && to_clear != nullptr) clear(to_clear);
   const int row = thread_of_launch();
   if (row >= operands.rows_of_b_count) return;
   const std::int32_t begin = operands.b_offsets[row], length = operands.b_offsets[row + 1] - begin;
@@ -133,21 +175,6 @@ static __global__ void __launch_bounds__(kRowThreads) measure_rows_of_b(Operands
       length == 0 ? RangeOfB{0, 0}
                   : RangeOfB{operands.b_cols[begin], operands.b_cols[begin + length - 1]};
 }
-
-/// Where TaskSummary::hubs holds the number of hubs: an operand has fewer than 2^31 nonzeros.
-constexpr int kHubShift = 32;
-
-/// Sums over all rows and all tasks, which the host reads.
-struct TaskSummary {
-  unsigned long long tasks;
-  unsigned long long nonzeros;
-  unsigned long long hubs;  // their number times 2^kHubShift, and their nonzeros of A
-  unsigned long long hub_products;
-  std::uint32_t mark_classes[kClasses];  // the number of tasks of each class
-  std::uint32_t sum_classes[kClasses];
-  std::uint32_t mark_cursors[kClasses];  // the number of tasks that are sorted so far
-  std::uint32_t sum_cursors[kClasses];
-};
 
 /// Adds the counts of a thread block to the sums over all.
 __device__ inline void add_counts(const std::uint32_t (&of_block)[kClasses],
@@ -209,36 +236,40 @@ __device__ void for_plans_of_warp(const OperandsView& operands, Visit visit) {
 template <int kLanes>
 __global__ void __launch_bounds__(kRowThreads)
     analyse_rows(OperandsView operands, Task* tasks, RowSlicing slicing, HubRow* hubs,
-                 TaskSummary* summary) {
+                 Counters* counters, SummaryReport report) {
+  TaskSummary* const summary = &counters->summary;
   __shared__ std::uint32_t counts[kClasses];
   __shared__ std::uint32_t slices;
   if (threadIdx.x == 0) slices = 0;
   clear_counts(counts);
-  for_plans_of_warp<kLanes>(
-      operands, [&](std::int32_t row, const RowFacts& facts, const RowPlan& plan) {
-        if (plan.is_hub) {
-          const unsigned long long before = atomicAdd(
-              &summary->hubs, (1ull << kHubShift) + static_cast<unsigned>(facts.nonzeros));
-          hubs[before >> kHubShift] = {row, facts.begin, static_cast<std::uint32_t>(before)};
-          atomicAdd(&summary->hub_products, static_cast<unsigned long long>(facts.products));
-        }
-        tasks[row] = plan.whole;
-        slicing.counts[row] = plan.slices;
-        slicing.words[row] = plan.slice_words;
-        if (plan.slices == 1) {
-          atomicAdd(counts + mark_class(plan.whole), 1u);
-          return;
-        }
-        atomicAdd(&slices, static_cast<std::uint32_t>(plan.slices - 1));
-        // All slices but the last have the same class.
-        atomicAdd(counts + mark_class(slice_of(plan.whole, plan.slice_words, 0)),
-                  static_cast<std::uint32_t>(plan.slices - 1));
-        atomicAdd(counts + mark_class(slice_of(plan.whole, plan.slice_words, plan.slices - 1)), 1u);
-      });
+  for_plans_of_warp<kLanes>(operands, [&](std::int32_t row, const RowFacts& facts,
+                                          const RowPlan& plan) {
+    if (plan.is_hub) {
+      const unsigned long long before =
+          atomicAdd(&summary->hubs, (1ull << kHubShift) + static_cast<unsigned>(facts.nonzeros));
+      hubs[before >> kHubShift] = {row, facts.begin, static_cast<std::uint32_t>(before)};
+      atomicAdd(&summary->hub_products, static_cast<unsigned long long>(facts.products));
+    }
+    tasks[row] = plan.whole;
+    slicing.counts[row] = plan.slices;
+    slicing.words[row] = plan.slice_words;
+    if (plan.slices == 1) {
+      atomicAdd(counts + mark_class(plan.whole), 1u);
+      return;
+    }
+    atomicAdd(&slices, static_cast<std::uint32_t>(plan.slices - 1));
+    if (operands.rows <= kMostTiled)
+      atomicAdd(counters->more_tasks + row / kTile, static_cast<std::uint32_t>(plan.slices - 1));
+    // All slices but the last have the same class.
+    atomicAdd(counts + mark_class(slice_of(plan.whole, plan.slice_words, 0)),
+              static_cast<std::uint32_t>(plan.slices - 1));
+    atomicAdd(counts + mark_class(slice_of(plan.whole, plan.slice_words, plan.slices - 1)), 1u);
+  });
   __syncthreads();
   add_counts(counts, summary->mark_classes);
   if (threadIdx.x == 0 && slices > 0)
     atomicAdd(&summary->tasks, static_cast<unsigned long long>(slices));
+  if (is_last_block(summary->blocks_done)) write_report(report);
 }
 
 /// Raises *most to the largest number of tasks of a row, if that is larger.
@@ -250,13 +281,29 @@ __global__ void __launch_bounds__(kRowThreads)
   });
 }
 
-/// Writes the tasks of all rows, where some rows have several. first_tasks [rows]
+/// Writes the tasks of all rows, where some rows have several. first_tasks [rows] has the numbers
+/// of tasks of each row, which are replaced by their sums over the rows before; `more_tasks` has
+/// the numbers of tasks beyond one of the rows of a tile, or is nullptr where the sums are there
+/// already.
 static __global__ void __launch_bounds__(kRowThreads)
     cut_rows(int rows, const Task* whole, const std::int32_t* slice_words,
-             const std::int32_t* first_tasks, int num_tasks, Task* tasks) {
+             std::int32_t* first_tasks, const std::uint32_t* more_tasks, int num_tasks,
+             Task* tasks) {
   const int row = thread_of_launch();
-  if (row >= rows) return;
-  const int first = first_tasks[row], end = row + 1 < rows ? first_tasks[row + 1] : num_tasks;
+  int first, end;
+  if (more_tasks == nullptr) {
+    if (row >= rows) return;
+    first = first_tasks[row];
+    end = row + 1 < rows ? first_tasks[row + 1] : num_tasks;
+  } else {
+    const int own = row < rows ? first_tasks[row] : 0;
+    first = static_cast<int>(
+        blockIdx.x * kTile +
+        sum_before(own > 0 ? static_cast<std::uint32_t>(own) - 1 : 0, more_tasks) + threadIdx.x);
+    end = first + own;
+    if (row >= rows) return;
+    first_tasks[row] = first;
+  }
   if (end - first == 1) {
     tasks[first] = whole[row];
     return;
@@ -265,19 +312,15 @@ static __global__ void __launch_bounds__(kRowThreads)
     tasks[task] = slice_of(whole[row], slice_words[row], task - first);
 }
 
-/// The number of sorted tasks before each class.
-struct ClassBegins {
-  std::uint32_t of[kClasses];
-};
-
-/// Sorts tasks by class, in no order within a class. With `keeps_small` the small tasks, which come
-/// first, stay as an earlier call has sorted them.
+/// Sorts tasks by class, in no order within a class: each thread of the launch its task. `counts`
+/// has the number of tasks of each class. With `keeps_small` the small tasks, which come first,
+/// stay as an earlier call has sorted them.
 template <class ClassOf>
-__global__ void __launch_bounds__(kRowThreads)
-    sort_tasks(int count, const Task* tasks, const __grid_constant__ ClassBegins begins,
-               std::uint32_t* cursors, SortedTask* sorted, bool keeps_small, ClassOf class_of) {
-  __shared__ std::uint32_t counts[kClasses], places[kClasses];
-  clear_counts(counts);
+__device__ void sort_block(int count, const Task* tasks, const std::uint32_t* counts,
+                           std::uint32_t* cursors, SortedTask* sorted, bool keeps_small,
+                           ClassOf class_of) {
+  __shared__ std::uint32_t of_block[kClasses], places[kClasses];
+  clear_counts(of_block);
   const int id = thread_of_launch();
   int of = -1;
   std::uint32_t place = 0;
@@ -286,15 +329,65 @@ __global__ void __launch_bounds__(kRowThreads)
     task = tasks[id];
     if (!keeps_small || task.storage != MarkStorage::kLanes) {
       of = class_of(task, id);
-      place = atomicAdd(counts + of, 1u);
+      place = atomicAdd(of_block + of, 1u);
     }
   }
   __syncthreads();
-  if (threadIdx.x < kClasses && counts[threadIdx.x] > 0)
-    places[threadIdx.x] =
-        begins.of[threadIdx.x] + atomicAdd(cursors + threadIdx.x, counts[threadIdx.x]);
+  if (threadIdx.x < kClasses && of_block[threadIdx.x] > 0) {
+    std::uint32_t first = atomicAdd(cursors + threadIdx.x, of_block[threadIdx.x]);
+    for (unsigned i = 0; i < threadIdx.x; ++i) first += counts[i];
+    places[threadIdx.x] = first;
+  }
   __syncthreads();
   if (of >= 0) sorted[places[of] + place] = {id, task.begin, task.nonzeros};
+}
+
+struct MarkClassOf {
+  __device__ int operator()(const Task& task, int) const { return mark_class(task); }
+};
+
+struct SumClassOf {
+  const std::int32_t* lengths;
+  int sum_size;
+  __device__ int operator()(const Task& task, int id) const {
+    return sum_class(task, lengths[id], sum_size);
+  }
+};
+
+/// Sorts the tasks by their classes of the first phase. Where `is_early` is true, the host has not
+/// seen the summary, and there is nothing to sort if a row has several tasks or is a hub.
+static __global__ void __launch_bounds__(kRowThreads)
+    sort_by_marks(int count, const Task* tasks, TaskSummary* summary, SortedTask* sorted,
+                  bool is_early) {
+  if (is_early && (summary->tasks > 0 || summary->hubs > 0)) return;
+  sort_block(count, tasks, summary->mark_classes, summary->mark_cursors, sorted, false,
+             MarkClassOf{});
+}
+
+/// Sorts the tasks by their classes of the second phase, small ones excepted.
+static __global__ void __launch_bounds__(kRowThreads)
+    sort_by_sums(int count, const Task* tasks, TaskSummary* summary, SortedTask* sorted,
+                 SumClassOf class_of) {
+  sort_block(count, tasks, summary->sum_classes, summary->sum_cursors, sorted, true, class_of);
+}
+
+/// The same, and finds the offsets of tasks in C from their lengths and from the columns of each
+/// tile. Reports the summary with C's nonzeros, if there is a report to make. offsets [count + 1]
+static __global__ void __launch_bounds__(kRowThreads)
+    place_tasks(int count, const Task* tasks, Counters* counters, SortedTask* sorted,
+                SumClassOf class_of, std::int64_t* offsets, SummaryReport report) {
+  const int id = thread_of_launch();
+  const auto own = static_cast<unsigned long long>(id < count ? class_of.lengths[id] : 0);
+  const auto before = static_cast<std::int64_t>(sum_before(own, counters->columns));
+  if (id <= count) offsets[id] = before;
+  if (report.to != nullptr && blockIdx.x + 1 == gridDim.x) {
+    if (id == count) counters->summary.nonzeros = static_cast<unsigned long long>(before);
+    __threadfence();
+    __syncthreads();
+    write_report(report);
+  }
+  sort_block(count, tasks, counters->summary.sum_classes, counters->summary.sum_cursors, sorted,
+             true, class_of);
 }
 
 /// Counts the columns of C of rows that have one task each from C's row offsets [rows + 1].
@@ -312,17 +405,5 @@ static __global__ void __launch_bounds__(kRowThreads)
   __syncthreads();
   add_counts(counts, summary->sum_classes);
 }
-
-struct MarkClassOf {
-  __device__ int operator()(const Task& task, int) const { return mark_class(task); }
-};
-
-struct SumClassOf {
-  const std::int32_t* lengths;
-  int sum_size;
-  __device__ int operator()(const Task& task, int id) const {
-    return sum_class(task, lengths[id], sum_size);
-  }
-};
 
 }  // namespace tessera::row_spgemm

@@ -53,16 +53,16 @@ __device__ inline Sum sum_of_warp(Sum x) {
   return x;
 }
 
-/// Chooses the bin of every row and counts. A thread block counts in shared memory first, because
-/// all rows may be in one bin. Counts begin at zero; bins may be nullptr.
+/// Chooses the bins of the rows of a thread block and counts. It counts in shared memory first,
+/// because all rows may be in one bin. Counts begin at zero; bins may be nullptr.
 template <class BinOf, int kBins>
-__global__ void __launch_bounds__(kThreads)
-    choose_bins(std::int64_t rows, BinOf bin_of, std::uint8_t* bins, Counts<kBins>* counts) {
+__device__ void choose_bins_of_block(std::int64_t block, std::int64_t rows, BinOf bin_of,
+                                     std::uint8_t* bins, Counts<kBins>* counts) {
   __shared__ Counts<kBins> own;
   if (threadIdx.x < kBins) own.rows[threadIdx.x] = 0;
   if (threadIdx.x == 0) own.largest = 0, own.watched = 0, own.all = 0;
   __syncthreads();
-  const std::int64_t row = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const std::int64_t row = block * kThreads + threadIdx.x;
   const RowBin chosen = row < rows ? bin_of(row) : RowBin{255, 0};
   const Peers peers(static_cast<unsigned>(chosen.bin));
   const Sum amounts = sum_of_warp(static_cast<Sum>(chosen.amount));
@@ -84,6 +84,13 @@ __global__ void __launch_bounds__(kThreads)
   if (own.watched == 0) return;
   atomicAdd(&counts->watched, own.watched);
   atomicMax(&counts->largest, own.largest);
+}
+
+/// Chooses the bin of every row and counts.
+template <class BinOf, int kBins>
+__global__ void __launch_bounds__(kThreads)
+    choose_bins(std::int64_t rows, BinOf bin_of, std::uint8_t* bins, Counts<kBins>* counts) {
+  choose_bins_of_block(std::int64_t{blockIdx.x}, rows, bin_of, bins, counts);
 }
 
 /// The bins that choose_bins() has written.

@@ -107,28 +107,42 @@ inline constexpr std::int64_t kMostProductsOfRoom = 8 << 20;
 
 constexpr int kAddThreads = 256;
 
+/// Adds the products of the nonzeros of A from `first` on, `stride` apart, to *products. Every lane
+/// of the warp has to call it.
 template <class Offset>
-__global__ void __launch_bounds__(kAddThreads)
-    add_all_products(std::int64_t nonzeros_of_a, const std::int32_t* __restrict__ a_cols,
-                     const Offset* __restrict__ b_offsets, unsigned long long* products) {
+__device__ void add_products_from(std::int64_t first, std::int64_t stride,
+                                  std::int64_t nonzeros_of_a,
+                                  const std::int32_t* __restrict__ a_cols,
+                                  const Offset* __restrict__ b_offsets,
+                                  unsigned long long* products) {
   long long own = 0;
-  for (std::int64_t k = grid_thread(); k < nonzeros_of_a; k += grid_threads())
+  for (std::int64_t k = first; k < nonzeros_of_a; k += stride)
     own += b_offsets[a_cols[k] + 1] - b_offsets[a_cols[k]];
 #pragma unroll
   for (int step = 16; step > 0; step /= 2) own += __shfl_xor_sync(0xffffffff, own, step);
   if (threadIdx.x % 32 == 0 && own > 0) atomicAdd(products, static_cast<unsigned long long>(own));
 }
 
+template <class Offset>
+__global__ void __launch_bounds__(kAddThreads)
+    add_all_products(std::int64_t nonzeros_of_a, const std::int32_t* __restrict__ a_cols,
+                     const Offset* __restrict__ b_offsets, unsigned long long* products) {
+  add_products_from(grid_thread(), grid_threads(), nonzeros_of_a, a_cols, b_offsets, products);
+}
+
+/// The thread blocks that add products of so many nonzeros of A, at least one.
+inline unsigned blocks_to_add(std::int64_t nonzeros_of_a) {
+  constexpr std::int64_t kMostThreads = 1024 * kAddThreads;
+  return grid_for(nonzeros_of_a < kMostThreads ? nonzeros_of_a : kMostThreads, kAddThreads);
+}
+
 /// Adds the number of all products to *products, on the device. b_offsets [rows of B + 1]
 template <class Offset>
 void add_products(std::int64_t nonzeros_of_a, const std::int32_t* a_cols, const Offset* b_offsets,
                   unsigned long long* products, cudaStream_t stream) {
-  constexpr std::int64_t kMostThreads = 1024 * kAddThreads;
   if (nonzeros_of_a == 0) return;
-  const unsigned blocks =
-      grid_for(nonzeros_of_a < kMostThreads ? nonzeros_of_a : kMostThreads, kAddThreads);
-  add_all_products<Offset>
-      <<<blocks, kAddThreads, 0, stream>>>(nonzeros_of_a, a_cols, b_offsets, products);
+  add_all_products<Offset><<<blocks_to_add(nonzeros_of_a), kAddThreads, 0, stream>>>(
+      nonzeros_of_a, a_cols, b_offsets, products);
   cuda_check(cudaGetLastError(), "counting products");
 }
 

@@ -244,5 +244,55 @@ TEST_CASE("the emulation of row_spgemm has the bits of the oracle's fused multip
   CHECK(kernel->emulate(a, b, find_generation("hopper")) == spgemm_fp32(a, b));
 }
 
+TEST_CASE("a joint launch has every class once but those of more threads, within its limits") {
+  std::vector<int> visits(kClasses, 0), of_lanes;
+  for_joint_classes([&](int of) {
+    CAPTURE(of);
+    ++visits[static_cast<std::size_t>(of)];
+    CHECK(joint_bytes(of) <= kMostJointBytes);
+    const int lanes = of < kSmallSizes ? kLeastLanes << of : launch_of(of).lanes;
+    of_lanes.push_back(lanes);
+    CHECK(joint_groups(of) >= 1);
+    CHECK(joint_groups(of) * lanes <= kJointThreads);
+  });
+  CHECK(std::is_sorted(of_lanes.rbegin(), of_lanes.rend()));  // the longest tasks first
+  for (int of = 0; of < kClasses; ++of) {
+    CAPTURE(of);
+    CHECK(visits[static_cast<std::size_t>(of)] == (is_joint_class(of) ? 1 : 0));
+    if (!is_joint_class(of)) CHECK(launch_of(of).threads() > kJointThreads);
+  }
+}
+
+TEST_CASE("a multiprocessor has room for as many thread blocks of a class as registers for them") {
+  // An H200's multiprocessor, what each thread block takes of it, and what kernels have for sums
+  // over warps.
+  constexpr int kOfMultiprocessor = 228 << 10, kOfBlock = 1 << 10, kScratch = 64;
+  for (int of = kFirstBitmap; of < kClasses; ++of) {
+    CAPTURE(of);
+    if (launch_of(of).lanes == kJointThreads)
+      CHECK(kJointBlocksOfSm * (launch_of(of).shared_bytes() + kOfBlock + kScratch) <=
+            kOfMultiprocessor);
+  }
+}
+
+TEST_CASE("sums lie at the places of their columns where few columns have none") {
+  Task task{.words = 100, .storage = MarkStorage::kBitmap, .is_heavy = true};
+  const int columns = task.words * kWordCols;
+  CHECK(sums_lie_at_columns(task, columns));
+  CHECK(sums_lie_at_columns(task, columns * 3 / 4));
+  CHECK_FALSE(sums_lie_at_columns(task, columns * 3 / 4 - 1));
+  task.is_heavy = false;  // a warp's
+  CHECK_FALSE(sums_lie_at_columns(task, columns));
+  task.is_heavy = true;
+  task.storage = MarkStorage::kWords;
+  CHECK_FALSE(sums_lie_at_columns(task, columns));
+  // A larger class would have fewer thread blocks side by side.
+  Task wide{.words = 400, .storage = MarkStorage::kBitmap, .is_heavy = true};
+  const int all = wide.words * kWordCols;
+  CHECK(sum_class(wide, all) > sum_class(wide, all * 3 / 4));
+  CHECK_FALSE(sums_lie_at_columns(wide, all * 3 / 4));
+  CHECK(sums_lie_at_columns(wide, all));
+}
+
 }  // namespace
 }  // namespace tessera
