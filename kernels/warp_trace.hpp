@@ -72,6 +72,28 @@ struct WarpOp {
   std::uint32_t last_line = 0;
 };
 
+/// The instructions that a warp executes for an operation.
+constexpr int instructions_of(const WarpOp& op) {
+  switch (op.kind) {
+    case WarpOp::Kind::kIssue:
+    case WarpOp::Kind::kMma:
+    case WarpOp::Kind::kAsyncMma:
+    case WarpOp::Kind::kStore:
+      return op.count;
+    case WarpOp::Kind::kShared:
+    case WarpOp::Kind::kLoad:
+    case WarpOp::Kind::kAsyncCopy:
+    case WarpOp::Kind::kAtomic:
+    case WarpOp::Kind::kBarrier:
+      return 1;
+    case WarpOp::Kind::kPause:
+    case WarpOp::Kind::kWait:
+    case WarpOp::Kind::kWaitMma:
+      return 0;
+  }
+  return 0;
+}
+
 /// A chunk of a warp's operations. clear() keeps the memory for the next chunk.
 class WarpTrace {
  public:
@@ -84,6 +106,12 @@ class WarpTrace {
   }
 
   void issue(int instructions) { add(WarpOp::Kind::kIssue, 0, instructions); }
+  /// Completes a piece of machine code of `length` instructions that began with operation `first`:
+  /// adds the instructions that the operations from there on lack.
+  void complete(std::size_t first, int length) {
+    for (std::size_t i = first; i < ops.size(); ++i) length -= instructions_of(ops[i]);
+    if (length > 0) issue(length);
+  }
   void pause(int cycles) { add(WarpOp::Kind::kPause, 0, cycles); }
   void mma(int instructions) { add(WarpOp::Kind::kMma, 0, instructions); }
   /// Adds a warp's part of `instructions` wgmma, and of the wavefronts of their operands in shared

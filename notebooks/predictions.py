@@ -230,10 +230,9 @@ def errors_of_traffic(products: list[Row]) -> list[dict[str, Any]]:
 
 
 def errors_of_instructions(kernels: list[Row]) -> list[dict[str, Any]]:
-    """Of each SpMM kernel in trace_counters.csv, the mean error of its executed instructions; the
-    commits of the traces are on the page."""
+    """Of each SpMM kernel in trace_counters.csv, the mean error of its executed instructions."""
     lines = [line("instructions, mean error", float(row["instructions_mean_pct"]),
-                  int(row["products"]), "", row["kernel"])
+                  int(row["products"]), row["commit"], row["kernel"])
              for row in kernels if not row["kernel"].endswith("spgemm")]  # fmt: skip
     return sorted(lines, key=lambda entry: float(entry["value"]))
 

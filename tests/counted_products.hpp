@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 #include "formats/base/registry.hpp"
 #include "formats/io/source.hpp"
 #include "kernels/spmm_kernel.hpp"
+#include "kernels/warp_trace.hpp"
 #include "kernels/work.hpp"
 #include "model/simulator/counters.hpp"
 #include "tests/kernel_choices.hpp"
@@ -36,6 +38,14 @@ inline std::string text_of(const Choice& choice) {
   return text;
 }
 
+/// True where $TESSERA_TRACE_KERNELS, a list with commas, names the kernel or is not set.
+inline bool is_selected(const std::string& kernel) {
+  const char* selection = std::getenv("TESSERA_TRACE_KERNELS");
+  return selection == nullptr ||
+         (std::string(",") + selection + ",").find("," + kernel + ",") != std::string::npos;
+}
+inline bool selects_kernels() { return std::getenv("TESSERA_TRACE_KERNELS") != nullptr; }
+
 inline bool has_traces(const WorkDescription& work) {
   return !work.launches.empty() &&
          std::ranges::all_of(work.launches, [](const Launch& one) { return one.trace != nullptr; });
@@ -57,6 +67,31 @@ struct TracedProduct {
     }
   }
 };
+
+/// The counts that the warps of all launches have, whatever their timing: all but the reads of the
+/// L2, which only predicted_counts() knows.
+inline TraceCounts traced_counts(const WorkDescription& work) {
+  TraceCounts counts{};
+  WarpTrace piece;
+  for (const Launch& launch : work.launches)
+    for (std::int64_t block = 0; block < launch.thread_blocks; ++block)
+      for (int warp = 0; warp < launch.threads_per_block / 32; ++warp) {
+        WarpCursor cursor;
+        for (bool more = true; more;) {
+          piece.clear();
+          more = launch.trace->next(block, warp, cursor, piece);
+          for (const WarpOp& op : piece.ops) {
+            counts.instructions += instructions_of(op);
+            if (op.kind == WarpOp::Kind::kMma || op.kind == WarpOp::Kind::kAsyncMma)
+              counts.mma += op.count;
+            if (op.kind != WarpOp::Kind::kLoad && op.kind != WarpOp::Kind::kAsyncCopy) continue;
+            for (std::uint32_t i = op.first_line; i < op.last_line; ++i)
+              counts.l1_sectors += count_sectors(piece.lines[i].sectors);
+          }
+        }
+      }
+  return counts;
+}
 
 inline TraceCounts predicted_counts(const WorkDescription& work) {
   const auto counters = simulator::counters(simulator::simulate(work, find_device("h200")));

@@ -4,8 +4,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <string>
@@ -44,22 +42,6 @@ inline TraceCounts hardware_counts(std::function<void()> launch) {
   return {values.at(metrics[0]),
           values.at(metrics[1]) - values.at(metrics[2]) + values.at(metrics[3]),
           values.at(metrics[4]), values.at(metrics[5])};
-}
-
-/// Appends a row to the file that TESSERA_TRACE_TABLE names, where it names one.
-inline void append_to_table(const std::string& product, const TraceCounts& predicted,
-                            const TraceCounts& counted) {
-  const char* path = std::getenv("TESSERA_TRACE_TABLE");
-  if (path == nullptr) return;
-  std::FILE* file = std::fopen(path, "a");
-  REQUIRE(file != nullptr);
-  std::fprintf(file, "%s", product.c_str());
-  for (const auto count : {&TraceCounts::instructions, &TraceCounts::mma, &TraceCounts::l1_sectors,
-                           &TraceCounts::l2_reads})
-    std::fprintf(file, ",%.0f,%.0f,%.4f", predicted.*count, counted.*count,
-                 difference(predicted.*count, counted.*count));
-  std::fprintf(file, "\n");
-  std::fclose(file);
 }
 
 }  // namespace tessera

@@ -1,7 +1,12 @@
 // The instructions and requests of a trace, compared with the hardware counters.
 #pragma once
 
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <string>
 
 namespace tessera {
@@ -41,6 +46,37 @@ inline std::string counts_beyond(const TraceCounts& predicted, const TraceCounts
   compare("l1_sectors ", &TraceCounts::l1_sectors, tolerance.l1_sectors);
   compare("l2_reads ", &TraceCounts::l2_reads, tolerance.l2_reads);
   return beyond;
+}
+
+/// Appends a line to the file that an environment variable names, where it names one.
+inline void append_line(const char* variable, const std::string& line) {
+  const char* path = std::getenv(variable);
+  if (path == nullptr) return;
+  std::FILE* file = std::fopen(path, "a");
+  REQUIRE(file != nullptr);
+  std::fprintf(file, "%s\n", line.c_str());
+  REQUIRE(std::fclose(file) == 0);
+}
+
+/// Appends a row to the file that TESSERA_COUNTED names: a row of
+/// experiments/results/simulator/counted.csv without its commit.
+inline void append_counted(const std::string& product, const TraceCounts& counted) {
+  append_line("TESSERA_COUNTED",
+              fmt::format("{},{:.0f},{:.0f},{:.0f},{:.0f}", product, counted.instructions,
+                          counted.mma, counted.l1_sectors, counted.l2_reads));
+}
+
+/// Appends a row to the file that TESSERA_TRACE_TABLE names, from which
+/// notebooks/trace_counters.py makes trace_counters.csv: of each count the trace's, the hardware's
+/// and the difference.
+inline void append_to_table(const std::string& product, const TraceCounts& predicted,
+                            const TraceCounts& counted) {
+  std::string row = product;
+  for (const auto count : {&TraceCounts::instructions, &TraceCounts::mma, &TraceCounts::l1_sectors,
+                           &TraceCounts::l2_reads})
+    row += fmt::format(",{:.0f},{:.0f},{:.4f}", predicted.*count, counted.*count,
+                       difference(predicted.*count, counted.*count));
+  append_line("TESSERA_TRACE_TABLE", row);
 }
 
 }  // namespace tessera

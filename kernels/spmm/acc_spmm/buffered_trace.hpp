@@ -17,6 +17,7 @@ class BufferedTrace final : public AccTrace {
         ahead_(options.pipeline == Pipeline::kLeastBubble),
         past_l1_(options.cache == Cache::kL2),
         scope_(options.scope),
+        warp_(InstructionCounts::Buffered::of(bitmaps_, ahead_, shares_)),
         team_(InstructionCounts::Team::of(bitmaps_, ahead_, reloads())),
         decoders_(decoding_warps(options.scope, options.encoding)) {}
 
@@ -27,24 +28,31 @@ class BufferedTrace final : public AccTrace {
   static constexpr int kClearWavefronts = 2;
 
   void start(const Task& task, std::int64_t col, WarpTrace& trace) const override {
+    const std::size_t begin = trace.ops.size();
     load_first_encoding(task.first, kEncodingBoard, trace);
     reload(task, 1, trace);
-    trace.issue(start_instructions(decodes(col)));
+    trace.issue(schedule_.team > 1 ? team_.start + (decodes(col) ? team_.start_decode : 0)
+                                   : warp_.start / 2);
     copy_tile(task, 0, col, trace);
     copy_row_ids(task, 0, col, trace);
     if (ahead_) copy_row_ids(task, 1, col, trace);
     wait_for_copies(col, trace);
     synchronize(trace);
     reload(task, 2, trace);
-    if (!ahead_) return;
-    load_rows(task, 0, col, trace);
-    synchronize(trace);
+    if (ahead_) {
+      load_rows(task, 0, col, trace);
+      synchronize(trace);
+    }
+    if (schedule_.team == 1)
+      trace.complete(begin, warp_.start + (task.first + 1 < task.last ? warp_.ids : 0));
   }
 
   void advance(const Task& task, std::int64_t step, std::int64_t col,
                WarpTrace& trace) const override {
     const bool more = task.first + step + 1 < task.last;
-    const int instructions = tile_instructions(decodes(col), more);
+    const std::size_t begin = trace.ops.size();
+    const int instructions =
+        schedule_.team > 1 ? tile_instructions(decodes(col), more) : warp_.tile[step % 2] / 2;
     trace.issue(instructions / 2);
     if (!ahead_) load_rows(task, step, col, trace);
     if (ahead_ && more) load_rows(task, step + 1, col, trace);
@@ -54,7 +62,11 @@ class BufferedTrace final : public AccTrace {
     // The compiler puts the wait of a warp for its own copies before the MMAs.
     if (schedule_.team == 1) wait_for_copies(col, trace);
     trace.wait(rows_board(step));
-    trace.issue(instructions - instructions / 2);
+    if (schedule_.team > 1)
+      trace.issue(instructions - instructions / 2);
+    else
+      trace.complete(begin, warp_.tile[step % 2] - mmas_ + (more ? warp_.next : 0) +
+                                (task.first + step + 2 < task.last ? warp_.ids : 0));
     trace.mma(mmas_);
     if (schedule_.team > 1 && more) {
       wait_for_copies(col, trace);
@@ -67,13 +79,8 @@ class BufferedTrace final : public AccTrace {
       reload(task, 3, trace);
   }
 
-  int start_instructions(bool decodes) const {
-    if (schedule_.team == 1) return InstructionCounts::Buffered::start(bitmaps_, ahead_);
-    return team_.start + (decodes ? team_.start_decode : 0);
-  }
   /// `more`: there is a next TC block, whose rows of B may be loaded and which may be decoded.
   int tile_instructions(bool decodes, bool more) const {
-    if (schedule_.team == 1) return InstructionCounts::Buffered::tile(bitmaps_, ahead_);
     return team_.tile + (more ? decodes ? team_.decode : 0 : -team_.rows);
   }
 
@@ -156,6 +163,7 @@ class BufferedTrace final : public AccTrace {
   bool ahead_;
   bool past_l1_;
   Scope scope_;
+  InstructionCounts::Buffered warp_;
   InstructionCounts::Team team_;
   int decoders_;
 };

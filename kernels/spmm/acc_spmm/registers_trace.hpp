@@ -15,22 +15,29 @@ class RegistersTrace final : public AccTrace {
   using Counts = InstructionCounts::Registers;
   static constexpr int kIndexBoard = 0, kDataBoard = 1;
 
+  Counts code() const { return Counts::of(precision_, promotes_); }
+
   void start(const Task& task, std::int64_t, WarpTrace& trace) const override {
-    trace.issue(Counts::kStart);
+    const std::size_t begin = trace.ops.size();
     load_index(task.first, trace);
+    trace.complete(begin, code().start + (task.first + 1 < task.last ? code().enter : 0));
   }
 
   void advance(const Task& task, std::int64_t step, std::int64_t col,
                WarpTrace& trace) const override {
     const std::int64_t tile = task.first + step;
+    const std::size_t begin = trace.ops.size();
     trace.wait(kIndexBoard);
-    trace.issue(Counts::kTile / 2);
+    const bool last = tile + 1 == task.last;
+    const int length = last ? code().last : code().tile;
+    trace.issue(length / 3);
     trace.pause(kPopulationCounts);
     for (int half = 0; half < 2; ++half) load_b(tile, half, col, trace);
     for (int half = 0; half < 2; ++half) load_values(tile, half, kDataBoard, trace);
-    load_index(std::min<std::int64_t>(tile + 1, task.last - 1), trace);
+    if (task.first + 1 < task.last)
+      load_index(std::min<std::int64_t>(tile + 1, task.last - 1), trace);
     trace.wait(kDataBoard);
-    trace.issue(Counts::kTile - Counts::kTile / 2);
+    trace.complete(begin, length - mmas_);
     trace.mma(mmas_);
   }
 

@@ -14,29 +14,68 @@ namespace tessera::acc_spmm {
 
 using window_tasks::Task;
 
-/// Instructions of a warp besides loads, copies and MMAs, unless stated otherwise, counted in
-/// machine code (CUDA 13.0, sm_90a).
+/// The lengths of the pieces of the machine code of a warp, in instructions with those of memory
+/// and the MMAs, for aligned operands (CUDA 13.0, sm_90a).
 struct InstructionCounts : row_windows::TaskInstructionCounts {
+  static constexpr int kTask = 15;  // around a task, with its load
+  static constexpr int store(int groups) { return 28 + 24 * groups; }
+  static constexpr int kPromotedStore = 8;  // more to add the accumulators a last time
+
   struct Staged {
-    static constexpr int kStart = 60;
-    // A TC block with its loads, copies and MMAs: once, and for each group of 32 columns.
-    static constexpr int kTile = 80, kGroup = 40;
-    static constexpr int kCopy = 7;           // with the copy
-    static constexpr int kExchangeTile = 15;  // more for a TC block of ME-TCF
+    int start;  // before the first TC block
+    int tile;   // of a TC block
+    int copy;   // more of the rows of B of a later one
+    int ids;    // more of ME-TCF, to load the local ids of a later one
+
+    /// More of a warp with a share, before its first task.
+    static constexpr int kShare = 46;
+
+    static constexpr Staged of(bool bitmaps, bool shares, int stages, int groups) {
+      const int wide = groups > 1 ? 12 : 0;
+      if (!bitmaps) return {113 + 22 * groups, 68 + 24 * groups, 11 + 14 * groups, 20};
+      if (shares) return {60 + 22 * groups, 76 + 26 * groups + wide, 11 + 14 * groups, 0};
+      return {52 + 24 * stages + 22 * groups, 60 + 26 * groups + (stages > 2 ? 7 : 0) + wide,
+              11 + 14 * groups + (stages > 2 ? 2 : 0), 0};
+    }
+    /// More of a TC block in another precision than tf32, for each group.
+    static constexpr int precision(Tf32Precision precision, bool promotes) {
+      const int product = precision == Tf32Precision::kRaw     ? -21
+                          : precision == Tf32Precision::kSplit ? 105
+                                                               : 0;
+      return product + (promotes ? precision == Tf32Precision::kSplit ? 28 : 15 : 0);
+    }
   };
+  /// A task of several TC blocks enters a loop, which is left before the MMAs of the last one.
   struct Registers {
-    static constexpr int kStart = 116, kTile = 91;
+    int start, enter, tile, last;
+    static constexpr Registers of(Tf32Precision precision, bool promotes) {
+      switch (precision) {
+        case Tf32Precision::kRaw:  // two at a time
+          return promotes ? Registers{100, 13, 92, 30} : Registers{96, 12, 77, 15};
+        case Tf32Precision::kSplit:
+          return promotes ? Registers{95, 36, 224, 153} : Registers{96, 11, 205, 136};
+        default:
+          break;
+      }
+      return promotes ? Registers{102, 22, 130, 52} : Registers{94, 17, 107, 34};
+    }
   };
+  /// With buffers of a warp. Two TC blocks of least_bubble are one pass of its loop.
   struct Buffered {
-    static constexpr int tile(bool bitmaps, bool ahead) {
-      return bitmaps ? (ahead ? 99 : 103) : 125;
-    }
-    static constexpr int start(bool bitmaps, bool ahead) {
-      return bitmaps ? (ahead ? 120 : 83) : (ahead ? 156 : 121);
+    int start;
+    int tile[2];  // of an even and of an odd TC block
+    int next;     // more, to copy the next one
+    int ids;      // more of ME-TCF, to load the local ids of the one after the next
+
+    static constexpr Buffered of(bool bitmaps, bool ahead, bool shares) {
+      if (bitmaps && ahead)
+        return shares ? Buffered{125, {79, 75}, 49, 0} : Buffered{125, {64, 60}, 50, 0};
+      if (bitmaps) return shares ? Buffered{85, {106, 106}, 32, 0} : Buffered{84, {88, 88}, 28, 0};
+      if (ahead) return shares ? Buffered{142, {81, 85}, 54, 22} : Buffered{141, {69, 71}, 52, 22};
+      return shares ? Buffered{103, {109, 109}, 34, 20} : Buffered{100, {88, 88}, 33, 20};
     }
   };
-  /// The same with buffers of a thread block. Its warps need fewer instructions than kStart until
-  /// their first task; `start` is less by the difference.
+  /// The same with buffers of a thread block, besides loads, copies and MMAs.
   struct Team {
     int start;         // of every warp,
     int start_decode;  // and more of those that decode
@@ -45,10 +84,10 @@ struct InstructionCounts : row_windows::TaskInstructionCounts {
     int decode;        // and more of those that decode the next one
 
     static constexpr Team of(bool bitmaps, bool ahead, bool shares) {
-      if (bitmaps && ahead) return shares ? Team{69, 26, 102, 26, 22} : Team{48, 26, 77, 21, 22};
-      if (bitmaps) return shares ? Team{42, 26, 108, 0, 27} : Team{17, 26, 85, 0, 24};
-      if (ahead) return shares ? Team{71, 44, 107, 29, 45} : Team{57, 42, 87, 24, 45};
-      return {31, 47, 88, 0, 45};
+      if (bitmaps && ahead) return shares ? Team{105, 26, 102, 26, 22} : Team{95, 26, 77, 21, 22};
+      if (bitmaps) return shares ? Team{76, 26, 108, 0, 27} : Team{59, 26, 85, 0, 24};
+      if (ahead) return shares ? Team{108, 44, 107, 29, 45} : Team{108, 42, 87, 24, 45};
+      return {72, 47, 88, 0, 45};
     }
   };
 };
@@ -64,6 +103,9 @@ class AccTrace : public BitTcfTrace {
         schedule_(options.schedule(n)),
         groups_(schedule_.groups),
         mmas_(window_tile::kMmas * groups_ * static_cast<int>(options.precision.mmas.size())),
+        precision_(tf32_precision(options.precision.name)),
+        promotes_(options.precision.promote > 0),
+        shares_(!tasks->shares.empty()),
         atomic_(options.combine == CombineMethod::kAtomic),
         reloads_(schedule_.team > 1 && !tasks->shares.empty()),
         owned_(std::move(a)),
@@ -72,6 +114,8 @@ class AccTrace : public BitTcfTrace {
 
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override {
+    if (shares_ && cursor.part == 0 && cursor.step == 0 && share_start() > 0)
+      trace.issue(share_start());
     return row_windows::trace_share(
         schedule_, *tasks_, task_at_.shares, kTaskBoard, thread_block, warp, cursor, trace,
         [&](std::int64_t index, const row_windows::WorkItem& item) {
@@ -157,6 +201,11 @@ class AccTrace : public BitTcfTrace {
   row_windows::Schedule schedule_;
   int groups_;
   int mmas_;  // of a TC block
+  Tf32Precision precision_;
+  bool promotes_, shares_;
+
+  /// Instructions of a warp with a share besides those of all kernels, before its first task.
+  virtual int share_start() const { return 0; }
 
  private:
   /// Returns false at the end of the task.
@@ -165,10 +214,12 @@ class AccTrace : public BitTcfTrace {
     const Task& task = tasks_->tasks[index];
     const std::int64_t col = schedule_.first_col(chunk);
     if (cursor.step == 0) {
+      const std::size_t begin = trace.ops.size();
       trace.load(kTaskBoard);
       trace.touch(address_of(task), sizeof(Task));
       reload(task, 1, trace);
       trace.wait(kTaskBoard);
+      trace.complete(begin, InstructionCounts::kTask);
       if (task.first < task.last) start(task, col, trace);
     }
     const std::int64_t step = cursor.step++;
@@ -182,13 +233,14 @@ class AccTrace : public BitTcfTrace {
 
   void store_task(const Task& task, std::int64_t index, std::int64_t chunk, std::int64_t col,
                   WarpTrace& trace) const {
-    trace.issue(InstructionCounts::kStore * (1 + groups_));
+    if (promotes_) trace.issue(InstructionCounts::kPromotedStore);
     reload(task, 1, trace);
     if (task.split != 0 && !atomic_) load_split(task, trace);
     if (task.split != 0 && !atomic_ &&
         !window_tasks::trace_combine_split_window(*tasks_, index, chunk, schedule_.lane_vectors(),
                                                   task_at_.slots, kPartBoard, trace))
       return;
+    const std::size_t begin = trace.ops.size();
     reload(task, 1, trace);
     for (int group = 0; group < groups_; ++group) {
       const std::int64_t cols = cols_of(group, col);
@@ -198,6 +250,7 @@ class AccTrace : public BitTcfTrace {
       else
         add(task.window, col + group * kWarpCols, cols, trace);
     }
+    trace.complete(begin, InstructionCounts::store(groups_));
   }
 
   /// Loads the fields of a split window.

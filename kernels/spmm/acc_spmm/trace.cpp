@@ -18,6 +18,7 @@ class StagedTrace final : public AccTrace {
               const TaskAddresses& task_at)
       : AccTrace(std::move(a), n, options, std::move(tasks), at, task_at),
         stages_(options.stages),
+        code_(Counts::of(bitmaps_, shares_, stages_, groups_)),
         through_l1_(options.cache == Cache::kL1) {}
 
  private:
@@ -29,9 +30,10 @@ class StagedTrace final : public AccTrace {
   }
 
   void start(const Task& task, std::int64_t col, WarpTrace& trace) const override {
+    const std::size_t begin = trace.ops.size();
     load_rows(task.first, trace);
     load_first_encoding(task.first, kIndexBoard, trace);
-    trace.issue(Counts::kStart);
+    trace.issue(code_.start / 2);
     for (int step = 0; step + 1 < stages_; ++step) {
       trace.wait(kIndexBoard);
       if (task.first + step < task.last) copy(task.first + step, step, col, trace);
@@ -40,18 +42,20 @@ class StagedTrace final : public AccTrace {
     trace.pause(kPopulationCounts);
     load_elements(task.first, trace);
     load_encoding(std::min<std::int64_t>(task.first + 1, task.last - 1), kIndexBoard, trace);
+    trace.complete(begin, code_.start + (task.first + 1 < task.last ? code_.ids : 0));
   }
 
   void advance(const Task& task, std::int64_t step, std::int64_t col,
                WarpTrace& trace) const override {
     const std::int64_t tile = task.first + step, end = task.last - 1;
-    const int copies = kTileCols / rows_at_once();
-    const int instructions =
-        Counts::kTile + Counts::kGroup * groups_ - 2 * groups_ - copies - 2 * groups_ - 8;
+    const std::size_t begin = trace.ops.size();
+    const int length = code_.tile + groups_ * Counts::precision(precision_, promotes_) +
+                       (tile + stages_ - 1 <= end ? code_.copy : 0) +
+                       (tile + 1 < end ? code_.ids : 0);
     trace.wait(stage_board(step));
     trace.wait(kElementBoard);
     trace.wait(kIndexBoard);
-    trace.issue(instructions / 3);
+    trace.issue(length / 4);
     trace.pause(kPopulationCounts);
     exchange_elements(tile, trace);
     if (tile + 1 <= end) load_elements(tile + 1, trace);
@@ -59,10 +63,11 @@ class StagedTrace final : public AccTrace {
     if (tile + stages_ - 1 <= end) copy(tile + stages_ - 1, step + stages_ - 1, col, trace);
     load_rows(std::min(tile + stages_, end), trace);
     trace.shared(row_windows::kWideReadWavefronts * 2 * groups_);
-    trace.issue(instructions - instructions / 3);
+    trace.complete(begin, length - mmas_);
     trace.mma(mmas_);
   }
 
+  int share_start() const override { return Counts::kShare; }
   int rows_at_once() const { return row_windows::rows_per_copy(groups_); }
 
   /// Loads two elements a lane; those of ME-TCF are exchanged when they are multiplied.
@@ -83,7 +88,6 @@ class StagedTrace final : public AccTrace {
     trace.shared(2);
     for_each_half(tile, [&](std::int64_t, std::int64_t) { trace.shared(2); });
     for (int half = 0; half < 2; ++half) trace.shared(2);
-    trace.issue(Counts::kExchangeTile);
   }
 
   /// The address of a row of B in the warp's shared memory.
@@ -107,7 +111,6 @@ class StagedTrace final : public AccTrace {
     const int board = stage_board(step);
     const std::int64_t cols = std::min<std::int64_t>(groups_ * kWarpCols, n_ - col);
     for (int row = 0; row < kTileCols; row += rows_at_once()) {
-      trace.issue(Counts::kCopy - 1);
       // Padding is at the end, and nothing is read for it.
       if (a_.sparse_a_to_b[tile * kTileCols + row] == kNoColumn) continue;
       const bool past_l1 = n_ % 4 == 0 && !through_l1_;
@@ -130,6 +133,7 @@ class StagedTrace final : public AccTrace {
   }
 
   int stages_;
+  Counts code_;
   bool through_l1_;
 };
 

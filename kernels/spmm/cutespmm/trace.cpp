@@ -72,18 +72,29 @@ struct TracedProduct {
   TraceAddresses at;
 };
 
-/// Instructions of a warp besides memory instructions and MMAs, counted in machine code (CUDA 13.0,
-/// sm_90a) for 128 columns a warp, TM = 16, m16n8k8 and aligned operands. kWarp, kRow and kStore
-/// are fitted to the counters of an H200: within 3 % on ten matrices at N = 128.
+/// The lengths of the pieces of the machine code (CUDA 13.0, sm_90a) for aligned operands, in
+/// instructions with those of memory and the MMAs. A warp has `chunks` of 32 columns.
 struct InstructionCounts {
   static constexpr int kClear = 30, kClearStore = 6;  // of the clearing launch
-  static constexpr int kIdle = 25;                    // a warp without a task
-  static constexpr int kWarp = 157;                   // before the first block
-  static constexpr int kBlock = 90;                   // for the copy of a block
-  static constexpr int kRow = 11;                     // for a row of B
-  static constexpr int kDecode = 40;                  // for a brick
-  static constexpr int kOperand[] = {2, 1, 0, 7};     // for an operand, by Tf32Precision
-  static constexpr int kStore = 25;                   // for 16 columns of eight rows of C
+  static constexpr int kIdle = 49;                    // a warp without a task
+  static constexpr int kWarp = 173;                   // before the first block, besides copies
+  static constexpr int kBlock = 44;                   // of a block, besides its bricks,
+  static constexpr int kCopy = 63;                    // more for the copy of a block,
+  static constexpr int kCopyBytes = 11;               // and of 512 bytes of its bricks
+  static constexpr int kStore = 29;                   // for 16 columns of eight rows of C
+
+  /// Of the rows of B of an MMA's depth.
+  static constexpr int rows(int depth, int chunks) { return 9 + 11 * chunks * depth / 4; }
+  /// Of the bricks of an MMA: one, or two above each other of which one may be empty.
+  static constexpr int bricks(bool pair, int depth, Tf32Precision precision, int chunks) {
+    const bool raw = precision == Tf32Precision::kRaw;
+    if (precision == Tf32Precision::kSplit) return 100 + 115 * chunks;
+    if (depth == 4)
+      return pair ? (raw ? 90 : 93) + (raw ? 15 : 35) * chunks
+                  : (raw ? 20 : 25) + (raw ? 5 : 14) * chunks;
+    return pair ? (raw ? 168 + 26 * chunks : 181 + 43 * chunks)
+                : (raw ? 43 + 15 * chunks : 62 + 28 * chunks);
+  }
 };
 
 /// The trace of a warp of the first launch, which clears a row panel 128 bytes at a time.
@@ -148,7 +159,7 @@ class CuteTrace final : public LaunchTrace {
   bool aligned() const { return p_->n % 4 == 0; }
 
   void begin(std::int64_t id, const Task& task, const Warp& warp, WarpTrace& trace) const {
-    trace.issue(InstructionCounts::kWarp);
+    trace.issue(InstructionCounts::kWarp - 4);
     trace.pause(kSpecialRegisterCycles);
     trace.load(kTaskBoard);
     trace.touch(p_->at.tasks + sizeof(Task) * static_cast<std::uint64_t>(id), sizeof(Task));
@@ -170,6 +181,7 @@ class CuteTrace final : public LaunchTrace {
 
   void advance(const Task& task, std::int64_t step, const Warp& warp, WarpTrace& trace) const {
     const int stage = static_cast<int>(step % stages());
+    trace.issue(InstructionCounts::kBlock - 2);  // with the barrier and the number of bricks
     if (stages() == 1) {
       barrier(trace);
       copy(task, step, warp, trace);
@@ -195,14 +207,20 @@ class CuteTrace final : public LaunchTrace {
     const std::int64_t block = task.first + step;
     if (block >= task.last) return;
     trace.wait(kIndexBoard);
-    trace.issue(InstructionCounts::kBlock);
+    const std::size_t begin = trace.ops.size();
+    int length = InstructionCounts::kCopy;
+    trace.issue(length / 3);
     trace.shared(1);
     const int stage = static_cast<int>(step % stages()), cols = count_cols(p_->a, block);
-    for (int first = 0; first < cols; first += p_->options.depth)
+    const int chunks = p_->shape.warp_cols / kChunkCols;
+    for (int first = 0; first < cols; first += p_->options.depth) {
+      length += InstructionCounts::rows(p_->options.depth, (aligned() ? 1 : 4) * chunks);
       for (int place = first; place < first + p_->options.depth; place += Hrpb::kBrickCols)
         copy_rows(block, place, stage, warp, trace);
-    copy_bytes(block, stage, warp, trace);
+    }
+    length += InstructionCounts::kCopyBytes * copy_bytes(block, stage, warp, trace);
     if (block + 1 < task.last) load_index(block + 1, trace);
+    trace.complete(begin, length);
   }
 
   /// The warp's part of the rows of B of a brick column.
@@ -213,7 +231,6 @@ class CuteTrace final : public LaunchTrace {
     const int copies = aligned() ? 1 : 4;
     trace.shared(1);
     for (int i = 0; i < rows_of_thread; ++i) {
-      trace.issue(copies * InstructionCounts::kRow - 1);
       for (int copy = 0; copy < copies; ++copy) {
         if (aligned())
           trace.async_copy(stage);
@@ -242,17 +259,19 @@ class CuteTrace final : public LaunchTrace {
     return static_cast<std::uint64_t>(stage * p_->shape.stage_bytes() + byte);
   }
 
-  void copy_bytes(std::int64_t block, int stage, const Warp& warp, WarpTrace& trace) const {
+  /// Returns the number of copies.
+  int copy_bytes(std::int64_t block, int stage, const Warp& warp, WarpTrace& trace) const {
     constexpr std::int64_t kAtOnce = 16 * 32;
+    int copies = 0;
     const std::int64_t first = p_->a.size_ptr[block], last = p_->a.size_ptr[block + 1];
     for (std::int64_t at = first + kAtOnce * warp.index; at < last;
-         at += kAtOnce * p_->shape.warps) {
+         at += kAtOnce * p_->shape.warps, ++copies) {
       trace.async_copy(stage);
       trace.copy_to_shared(
           p_->at.packed_blocks + static_cast<std::uint64_t>(at), std::min(kAtOnce, last - at),
           place_in_stage(stage, 4 * p_->shape.pitch() * p_->shape.stage_rows + at - first));
-      trace.issue(4);
     }
+    return copies;
   }
 
   void multiply(std::int64_t block, WarpTrace& trace) const {
@@ -262,13 +281,19 @@ class CuteTrace final : public LaunchTrace {
     trace.shared(1);  // the number of bricks
     int loaded = -1;  // the brick column whose rows of B are in registers
     for_each_mma(p_->a, block, p_->options.depth, [&](const BlockMma& mma) {
-      const int elements = halves * (loaded == mma.first_col ? 2 : 2 + 4 * chunks);
-      trace.shared(3 * halves);
-      trace.issue(halves * InstructionCounts::kDecode);
+      const std::size_t begin = trace.ops.size();
+      const bool pair = p_->a.tile_rows > Hrpb::kBrickRows, next = loaded != mma.first_col;
+      const int mmas = kChunkMmas * chunks * mmas_per_product(p_->options);
+      // The second of a pair takes the MMAs alone: the code of both is executed once.
+      const int length = pair && !next ? mmas
+                                       : InstructionCounts::bricks(pair, p_->options.depth,
+                                                                   p_->options.precision, chunks);
+      if (!pair || next) trace.shared(3 * halves);
+      trace.issue(std::max(1, length / 3));
       trace.pause(kPopulationCounts);
-      if (loaded != mma.first_col) trace.shared(halves * chunks * kWideWavefronts);
-      trace.issue(elements * InstructionCounts::kOperand[static_cast<int>(p_->options.precision)]);
-      trace.mma(kChunkMmas * chunks * mmas_per_product(p_->options));
+      if (next) trace.shared(halves * chunks * kWideWavefronts);
+      trace.complete(begin, std::max(0, length - mmas));
+      trace.mma(mmas);
       loaded = mma.first_col;
     });
   }

@@ -1,5 +1,5 @@
 // The launches of dasp: their work and, for the simulator, the traces of their warps in the order
-// of the source.
+// of the source, with the lengths of the machine code.
 
 #include "kernels/spmm/dasp/trace.hpp"
 
@@ -30,14 +30,22 @@ int mmas_of(const Task& task, const Instance& instance) {
   return instance.mmas * (task.kind == Task::kShort ? kShortMmas : 1);
 }
 
-/// Instructions of a warp besides memory instructions and MMAs, estimated from the source.
-struct InstructionCounts {
-  static constexpr int kIdle = 16;               // a warp without a task
-  static constexpr int kWarp = 30;               // before the first chunk
-  static constexpr int kChunk = 20;              // for a chunk
-  static constexpr int kElement = 3;             // of it, for a column of B
-  static constexpr int kStore = 30;              // after the last chunk
+/// The lengths of the pieces of the machine code for aligned operands (CUDA 13.0, sm_90a), in
+/// instructions with those of memory and the MMAs; by the columns of B, from one.
+struct CodeLengths {
+  static constexpr int kIdle = 8;    // a warp without a task
+  static constexpr int kBegin = 28;  // before the first chunk,
+  static constexpr int kLoop = 21;   // and around those of medium and long rows
+  static constexpr int kChunk[] = {47, 43, 74, 41, 99, 67, 129, 62};
+  static constexpr int kOddChunk = 12;  // more for the first of an odd number
+  static constexpr int kShortChunk[] = {66, 52, 98, 64, 131, 94, 172, 93};  // has several MMAs
   static constexpr int kSum = 30, kSumPart = 4;  // of the second launch: a warp, a part
+
+  static constexpr int store_long(int mmas) { return 10 + 18 * mmas; }
+  /// Of the rows of half of the slots.
+  static constexpr int store_rows(int cols, int vector) {
+    return vector == 1 ? 18 + 9 * cols : 12 + 8 * cols / vector + 15;
+  }
 };
 
 /// The addresses of the arrays of a product.
@@ -56,17 +64,20 @@ class DaspTrace final : public LaunchTrace {
     const std::int64_t index =
         task_of(static_cast<std::uint32_t>(thread_block), static_cast<std::uint32_t>(warp));
     if (index >= std::ssize(packing_->tasks)) {
-      trace.issue(InstructionCounts::kIdle);
+      trace.issue(CodeLengths::kIdle);
       return false;
     }
     const Task& task = packing_->tasks[index];
     if (cursor.step == 0) {
-      trace.issue(InstructionCounts::kWarp);
+      const std::size_t begin = trace.ops.size();
+      trace.issue(CodeLengths::kIdle);
       trace.pause(kSpecialRegisterCycles);
       trace.load(kTaskBoard);
       trace.touch(at_.tasks + 16 * static_cast<std::uint64_t>(index), 16);
       trace.wait(kTaskBoard);
       load_chunk(task.first, trace);
+      trace.complete(begin,
+                     CodeLengths::kBegin + (task.kind == Task::kShort ? 0 : CodeLengths::kLoop));
     }
     const std::int64_t chunk = task.first + cursor.step++;
     advance(task, chunk, trace);
@@ -86,32 +97,44 @@ class DaspTrace final : public LaunchTrace {
     trace.touch(at_.values + 2 * static_cast<std::uint64_t>(chunk * kPlaces), 2 * kPlaces);
   }
 
-  /// Loads the elements of B of a chunk and multiplies. The trace has one load for all lanes and
-  /// columns, which touches each row once.
+  /// Of a chunk. The first of an odd number is loaded and multiplied before the loop over two.
+  int length_of(const Task& task, std::int64_t chunk) const {
+    const auto cols = static_cast<std::size_t>(n_ - 1);
+    if (task.kind == Task::kShort) return CodeLengths::kShortChunk[cols];
+    const bool odd = chunk == task.first && (task.last - task.first) % 2 == 1;
+    return CodeLengths::kChunk[cols] + (odd ? CodeLengths::kOddChunk : 0);
+  }
+
+  /// Loads the elements of B of a chunk, as many columns at once as are aligned, and multiplies.
   void advance(const Task& task, std::int64_t chunk, WarpTrace& trace) const {
     trace.wait(kChunkBoard);
-    trace.issue(InstructionCounts::kChunk);
+    const std::size_t begin = trace.ops.size();
+    const int length = length_of(task, chunk), mmas = mmas_of(task, instance_);
+    trace.issue(length / 3);
     bool loaded = false;
     for (int half = 0; half < kLanePlaces; ++half) {
       const std::set<std::int32_t> rows = rows_of_b(*packing_, chunk, half);
       if (rows.empty()) continue;
       loaded = true;
-      trace.load(kDataBoard);
-      for (const std::int32_t row : rows)
-        trace.touch(at_.b + 4 * static_cast<std::uint64_t>(row * n_), 4 * n_);
-      trace.wavefronts(static_cast<int>(std::ssize(rows)) * instance_.cols / instance_.vector);
+      for (int col = 0; col < instance_.cols; col += instance_.vector) {
+        trace.load(kDataBoard);
+        for (const std::int32_t row : rows)
+          trace.touch(at_.b + 4 * static_cast<std::uint64_t>(row * n_ + col), 4 * instance_.vector);
+        trace.wavefronts(static_cast<int>(std::ssize(rows)));
+      }
     }
     if (chunk + 1 < task.last) load_chunk(chunk + 1, trace);
     if (loaded) trace.wait(kDataBoard);
-    trace.issue(InstructionCounts::kElement * static_cast<int>(n_));
-    trace.mma(mmas_of(task, instance_));
+    trace.complete(begin, length - mmas);
+    trace.mma(mmas);
   }
 
   void store(const Task& task, WarpTrace& trace) const {
-    trace.issue(InstructionCounts::kStore);
+    const std::size_t begin = trace.ops.size();
     if (task.kind == Task::kLong) {
       trace.store();
       trace.touch(at_.slots + 4 * kMaxCols * std::uint64_t{task.index}, 4 * n_);
+      trace.complete(begin, CodeLengths::store_long(instance_.mmas));
       return;
     }
     const int count = rows_of_slots(task);
@@ -126,6 +149,8 @@ class DaspTrace final : public LaunchTrace {
       any = true;
       trace.touch(at_.c + 4 * static_cast<std::uint64_t>(row * n_), 4 * n_);
     }
+    trace.complete(begin,
+                   count / kSlots * CodeLengths::store_rows(instance_.cols, instance_.vector));
   }
 
   std::shared_ptr<const Packing> packing_;
@@ -145,7 +170,7 @@ class SumTrace final : public LaunchTrace {
                                            static_cast<std::uint32_t>(kWarpSumRows * warp));
     const std::int64_t last =
         std::min<std::int64_t>(first + kWarpSumRows, std::ssize(packing_->long_rows));
-    trace.issue(InstructionCounts::kSum);
+    trace.issue(CodeLengths::kSum);
     if (first >= last) return false;
     trace.load(0);
     trace.touch(at_.long_rows + sizeof(LongRow) * static_cast<std::uint64_t>(first),
@@ -160,7 +185,7 @@ class SumTrace final : public LaunchTrace {
           trace.touch(
               at_.slots + 4 * kMaxCols * std::uint64_t{packing_->long_rows[i].first_part + p},
               4 * n_);
-      trace.issue(InstructionCounts::kSumPart);
+      trace.issue(CodeLengths::kSumPart);
       if (p % 4 == 3 || p + 1 == most) trace.wait(1);
     }
     trace.store();

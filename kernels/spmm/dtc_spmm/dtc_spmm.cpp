@@ -150,20 +150,16 @@ class DtcSpmm final : public SpmmKernel {
     return me_tcf_kernel::emulate(a, find_precision("tf32"), options_.depth, tasks, b, generation);
   }
 
-  /// Counted in machine code (CUDA 13.0, sm_90a), for a TC block of at most 32 nonzeros a warp.
+  /// Those of the stores: a task, and each group of columns besides. Those of TC blocks are in
+  /// trace.hpp.
   window16_tile::WarpInstructions instructions() const {
-    using dtc_spmm::Fetch;
-    window16_tile::WarpInstructions counts{
-        .task_start = 200, .tile = 112, .group = 50, .copy = 6, .store = 20, .store_group = 40};
-    if (options_.fetch == Fetch::kStaged) return counts;
-    counts.task_start = 150;
-    counts.tile = options_.fetch == Fetch::kFloat4   ? 107
-                  : options_.fetch == Fetch::kFloat2 ? 150
-                                                     : 180;
-    counts.group = options_.fetch == Fetch::kFloat4   ? 83
-                   : options_.fetch == Fetch::kFloat2 ? 62
-                                                      : 44;
-    return counts;
+    const bool narrow = options_.fetch == dtc_spmm::Fetch::kFloat;
+    return {.task_start = 0,
+            .tile = 0,
+            .group = 0,
+            .copy = 0,
+            .store = narrow ? 149 : 40,
+            .store_group = narrow ? 155 : 68};
   }
 
   WorkDescription work(const PackedMatrix& packed, std::int64_t n) const override {

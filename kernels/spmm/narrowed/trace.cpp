@@ -12,11 +12,11 @@ namespace {
 /// Instructions of a warp besides those of memory, counted in machine code (CUDA 13.0, sm_90a) for
 /// an aligned B.
 struct InstructionCounts {
-  static constexpr int kStart = 46;            // before the first rows are loaded
-  static constexpr int kSample = 92;           // from the sample's rows to the factors
+  static constexpr int kStart = 114;           // before the first rows are loaded
+  static constexpr int kSample = 176;          // from the sample's rows to the factors
   static constexpr int kStep = 10, kRow = 60;  // a step, and each of its rows, loaded and stored
   static constexpr int kEnd = 52;
-  static constexpr int kIdle = 14;  // of a warp of a launch that ends at once
+  static constexpr int kIdle = 80;  // of a warp of a launch that ends at once
 };
 
 class NarrowTrace final : public LaunchTrace {

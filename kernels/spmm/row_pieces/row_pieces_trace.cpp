@@ -1,6 +1,11 @@
 #include "kernels/spmm/row_pieces/row_pieces_trace.hpp"
 
 #include <algorithm>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "kernels/spmm/row_pieces/instruction_counts.hpp"
 
 namespace tessera::row_pieces {
 namespace {
@@ -8,37 +13,6 @@ namespace {
 /// The addresses of the arrays of a product.
 struct TraceAddresses {
   std::uint64_t row_parts, shares, col_indices, values, b, c, slots, split_rows, cleared;
-};
-
-/// Instructions of a warp besides memory instructions, counted in machine code (CUDA 13.0, sm_90a).
-struct InstructionCounts {
-  static constexpr int kClear = 20, kClearStore = 5;  // of the clearing launch: a warp, a store
-  static constexpr int kIdle = 30;                    // a warp without a unit
-  static constexpr int kWarp = 52, kShareWarp = 110;  // around a unit; around a share
-  static constexpr int kStore = 12;                   // for four values of a lane
-  static constexpr int kRowOfShare = 58;              // to end a row of a share, and begin the next
-  static constexpr int kMeet = 40;                    // to leave the sums of a part in its slot
-  static constexpr int kShareNonzero = 15;            // of a share: is it the last of its row?
-
-  /// For a nonzero, besides its loads.
-  static constexpr int nonzero(const UnitShape& shape) {
-    const int of_share = shape.streams ? kShareNonzero : 0;
-    switch (shape.delivery) {
-      case NonzeroDelivery::kBroadcastLoads:
-        return 12 + shape.values + of_share;
-      case NonzeroDelivery::kWarpShuffles:
-        return 12 + 3 * shape.values + of_share;
-      case NonzeroDelivery::kSharedMemory:
-        return 10 + 2 * shape.values + of_share;
-      case NonzeroDelivery::kLoadsPerGroup:
-        return 17 + shape.values + of_share;
-    }
-    return 0;
-  }
-  /// For the next kStagedNonzeros, besides their loads.
-  static constexpr int staging(NonzeroDelivery delivery) {
-    return delivery == NonzeroDelivery::kWarpShuffles ? 13 : 20;
-  }
 };
 
 /// The clearing of a row of C, 128 bytes at a time.
@@ -51,18 +25,24 @@ class ClearTrace final : public LaunchTrace {
             WarpTrace& trace) const override {
     const std::int64_t index =
         cleared_index(static_cast<std::uint32_t>(thread_block), static_cast<std::uint32_t>(warp));
-    if (cursor.step++ == 0) trace.issue(InstructionCounts::kClear);
+    const std::int64_t stores = (n_ + 31) / 32, few = stores % 4;
+    if (cursor.step++ == 0) trace.issue(code::kClear - 1);
     if (index >= std::ssize(rows_)) return false;
     if (cursor.part == 0) {
       trace.load(0);
       trace.touch(at_.cleared + 4 * static_cast<std::uint64_t>(index), 4);
       trace.wait(0);
+      if (few > 0) trace.issue(code::kClearFew);
+      if (stores > few) trace.issue(code::kClearFours);
     }
     const std::int64_t first = 32 * cursor.part++;
     trace.store();
     trace.touch(at_.c + 4 * (rows_[index] * static_cast<std::uint64_t>(n_) + first),
                 4 * std::min<std::int64_t>(32, n_ - first));
-    trace.issue(InstructionCounts::kClearStore);
+    if (cursor.part <= few)
+      trace.issue(code::kClearStore - 1);
+    else if ((cursor.part - few) % 4 == 0)
+      trace.issue(code::kClearFour - 4);
     return first + 32 < n_;
   }
 
@@ -81,6 +61,7 @@ class UnitsTrace final : public LaunchTrace {
         plan_(std::move(plan)),
         schedule_(schedule),
         shape_(schedule.shape),
+        code_(code::of(schedule.shape)),
         atomic_(atomic),
         at_(at) {}
 
@@ -100,14 +81,14 @@ class UnitsTrace final : public LaunchTrace {
             WarpTrace& trace) const override {
     const WarpUnits mine(schedule_, thread_block, warp);
     if (mine.first == mine.last) {
-      trace.issue(InstructionCounts::kIdle);
+      trace.issue(code::kIdle);
       return false;
     }
     const std::int64_t step = cursor.step++, steps = count_steps(mine);
     if (step == 0) begin(mine, steps, trace);
     if (step < steps) advance(mine, step, steps, trace);
     if (step + 1 < steps) return true;
-    for (std::int64_t unit = mine.first; unit < mine.last; ++unit) deliver(mine, unit, trace);
+    deliver(mine, steps, trace);
     return false;
   }
 
@@ -197,19 +178,33 @@ class UnitsTrace final : public LaunchTrace {
   int per_step() const { return shape_.nonzeros_per_step(); }
 
   void begin(const WarpUnits& mine, std::int64_t steps, WarpTrace& trace) const {
-    trace.issue(shape_.streams ? InstructionCounts::kShareWarp : InstructionCounts::kWarp);
+    const std::size_t start = trace.ops.size();
+    trace.issue(code::kIdle);
     trace.pause(kSpecialRegisterCycles);
     if (!plan_->shares.empty()) {
-      trace.load(kRowPartBoard);
-      trace.touch(at_.shares + 4 * static_cast<std::uint64_t>(mine.first),
-                  4 * (mine.last - mine.first + 1));
+      for (const int next : {0, 1}) {
+        trace.load(kRowPartBoard);
+        trace.touch(at_.shares + 4 * static_cast<std::uint64_t>(mine.first + next),
+                    4 * (mine.last - mine.first));
+      }
       trace.wait(kRowPartBoard);
     }
-    trace.load(kRowPartBoard);
-    for (std::int64_t unit = mine.first; unit < mine.last; ++unit)
-      trace.touch(at_.row_parts + 16 * static_cast<std::uint64_t>(plan_->first_part(unit)), 16);
+    // Of a share: the row, the end and the slot of the first row part, the row and the end of the
+    // next one, and the end of the last.
+    for (int i = 0; i < (shape_.streams ? 4 : 1); ++i) load_first_parts(mine, 0, trace);
+    for (int i = 0; i < (shape_.streams ? 2 : 0); ++i) load_first_parts(mine, 1, trace);
     trace.wait(kRowPartBoard);
+    trace.complete(start, code_.begin + (steps > 0 ? code_.enter : 0));
     if (steps > 0) load_columns(mine, 0, trace);
+  }
+
+  /// Loads row part `next` of all units, or the last one where a unit has fewer.
+  void load_first_parts(const WarpUnits& mine, std::int64_t next, WarpTrace& trace) const {
+    trace.load(kRowPartBoard);
+    for (std::int64_t unit = mine.first; unit < mine.last; ++unit) {
+      const std::int64_t part = std::min(plan_->first_part(unit) + next, plan_->end_part(unit) - 1);
+      trace.touch(at_.row_parts + 16 * static_cast<std::uint64_t>(part), 16);
+    }
   }
 
   void touch_nonzeros(std::uint64_t array, std::int64_t first, std::int64_t count,
@@ -218,24 +213,35 @@ class UnitsTrace final : public LaunchTrace {
     if (count > 0) trace.touch(array + 4 * static_cast<std::uint64_t>(first), 4 * count);
   }
 
-  /// Loads the nonzeros of all units in a step: four at a time, or one for each group of lanes.
-  void load_nonzeros(const WarpUnits& mine, std::uint64_t array, std::int64_t step, int board,
-                     WarpTrace& trace) const {
-    const int at_once = shape_.delivery == NonzeroDelivery::kLoadsPerGroup ? shape_.groups : 4;
+  /// Loads the nonzeros of a step of all units that are active in step `active`: four at a time, or
+  /// one for each group of lanes. Groups beyond the end load the last nonzero.
+  void load_nonzeros(const WarpUnits& mine, std::uint64_t array, std::int64_t step,
+                     std::int64_t active, int board, WarpTrace& trace) const {
+    const bool groups = shape_.delivery == NonzeroDelivery::kLoadsPerGroup;
+    const int at_once = groups ? shape_.groups : 4;
     for (int j = 0; j < per_step(); j += at_once) {
       trace.load(board);
       for (std::int64_t unit = mine.first; unit < mine.last; ++unit) {
-        const std::int64_t k = start(unit) + step * per_step();
-        if (k < end(unit)) touch_nonzeros(array, k + j, at_once, trace);
+        if (start(unit) + active * per_step() >= end(unit)) continue;
+        const std::int64_t k = start(unit) + step * per_step() + j;
+        if (!groups) {
+          touch_nonzeros(array, k, at_once, trace);
+        } else {
+          const std::int64_t first = std::min(k, end(unit) - 1);
+          touch_nonzeros(array, first, std::min(k + at_once, end(unit)) - first, trace);
+        }
       }
     }
   }
 
+  /// Before the first pass, and in each for the next one, even behind the last.
   void load_columns(const WarpUnits& mine, std::int64_t step, WarpTrace& trace) const {
-    if (!stages_nonzeros()) return load_nonzeros(mine, at_.col_indices, step, kIndexBoard, trace);
+    if (!stages_nonzeros())
+      return load_nonzeros(mine, at_.col_indices, step, std::max<std::int64_t>(step - 1, 0),
+                           kIndexBoard, trace);
     if (step * per_step() % kStagedNonzeros != 0) return;
-    trace.issue(InstructionCounts::staging(shape_.delivery));
     const std::int64_t k = start(mine.first) + step * per_step();
+    if (k >= end(mine.first)) return;
     for (const std::uint64_t array : {at_.col_indices, at_.values}) {
       trace.load(kIndexBoard);
       touch_nonzeros(array, k, std::min<std::int64_t>(kStagedNonzeros, end(mine.first) - k), trace);
@@ -255,6 +261,7 @@ class UnitsTrace final : public LaunchTrace {
 
   void advance(const WarpUnits& mine, std::int64_t step, std::int64_t steps,
                WarpTrace& trace) const {
+    const std::size_t begin = trace.ops.size();
     // As for row parts: the machine code of a share copies the nonzeros that it loads ahead to
     // other registers at once.
     const std::int64_t ahead = step + kStagedNonzeros / per_step();
@@ -262,8 +269,8 @@ class UnitsTrace final : public LaunchTrace {
     if (waits_for_ahead && ahead < steps) load_columns(mine, ahead, trace);
     trace.wait(kIndexBoard);
     if (shape_.delivery == NonzeroDelivery::kSharedMemory) trace.shared(4);
-    const int instructions = InstructionCounts::nonzero(shape_) * shape_.unroll;
-    trace.issue(instructions / 2);
+    const bool stages = stages_nonzeros() && step * per_step() % kStagedNonzeros == 0;
+    trace.issue(code_.step / 3);
     for (int j = 0; j < per_step(); j += shape_.groups) {
       if (j == first_rows()) trace.wait(kDataBoard);
       load_rows(mine, step, j, trace);
@@ -272,14 +279,11 @@ class UnitsTrace final : public LaunchTrace {
       if (shape_.delivery == NonzeroDelivery::kWarpShuffles && (j % 2 == 1 || j > 3))
         trace.wait(kDataBoard);
     }
-    if (!stages_nonzeros()) load_nonzeros(mine, at_.values, step, kDataBoard, trace);
-    if (!waits_for_ahead && step + 1 < steps) load_columns(mine, step + 1, trace);
+    if (!stages_nonzeros()) load_nonzeros(mine, at_.values, step, step, kDataBoard, trace);
+    if (!waits_for_ahead) load_columns(mine, step + 1, trace);
     trace.wait(kDataBoard);
-    trace.issue(instructions - instructions / 2);
-    for (std::int64_t unit = mine.first; unit < mine.last; ++unit) {
-      const std::int64_t k = start(unit) + step * per_step();
-      finish_rows(mine, unit, step == 0 ? begin_of(unit) : k + 1, k + per_step(), trace);
-    }
+    trace.complete(begin, code_.step + (stages ? code_.staging : 0));
+    if (shape_.streams) finish_rows(mine, step, trace);
   }
 
   /// Loads the rows of B of nonzero j of a step, and of the next ones for the further groups.
@@ -302,23 +306,77 @@ class UnitsTrace final : public LaunchTrace {
     }
   }
 
-  /// Stores the whole rows of a share, except its last, that end in [from, to].
-  void finish_rows(const WarpUnits& mine, std::int64_t unit, std::int64_t from, std::int64_t to,
-                   WarpTrace& trace) const {
-    const auto begin = plan_->row_parts.begin() + plan_->first_part(unit);
-    const auto last = plan_->row_parts.begin() + plan_->end_part(unit) - 1;
-    auto part = std::lower_bound(begin, last, from,
-                                 [](const RowPart& p, std::int64_t k) { return p.last < k; });
-    for (; part < last && part->last <= to; ++part) {
-      trace.issue(InstructionCounts::kRowOfShare);
-      trace.load(kRowPartBoard);
-      const auto after_next = std::min(part + 2, last) - plan_->row_parts.begin();
-      trace.touch(at_.row_parts + 16 * static_cast<std::uint64_t>(after_next), 16);
-      // The source asks for a row part while another one is multiplied. The machine code copies it
-      // to another register at once, which waits for it.
-      trace.wait(kRowPartBoard);
-      if (part->slot == 0) store(mine, part->row, trace);
+  /// A row part of a share, not its last, that ends with a nonzero of a pass: `nonzero` counts from
+  /// the first of the pass, `order` row parts that end with the same one.
+  struct EndingRow {
+    std::int64_t nonzero, order;
+    const RowPart* part;
+    std::int64_t unit;
+
+    bool is_with(const EndingRow& other) const {
+      return nonzero == other.nonzero && order == other.order;
     }
+  };
+
+  /// Those of all units in a pass; rows that end before the first nonzero count to the first pass.
+  std::vector<EndingRow> ending_rows(const WarpUnits& mine, std::int64_t step) const {
+    std::vector<EndingRow> rows;
+    for (std::int64_t unit = mine.first; unit < mine.last; ++unit) {
+      const std::int64_t k = start(unit) + step * per_step();
+      const RowPart* part = &first_part_of(unit);
+      const RowPart* last = &last_part_of(unit);
+      if (step > 0)
+        part = std::lower_bound(part, last, k + 1,
+                                [](const RowPart& p, std::int64_t at) { return p.last < at; });
+      std::int64_t order = 0;
+      for (; part < last && part->last <= k + per_step(); ++part) {
+        const bool follows =
+            !rows.empty() && rows.back().unit == unit && rows.back().nonzero == part->last - k;
+        order = follows ? order + 1 : 0;
+        rows.push_back({part->last - k, order, part, unit});
+      }
+    }
+    std::ranges::stable_sort(rows, [](const EndingRow& a, const EndingRow& b) {
+      return std::tie(a.nonzero, a.order) < std::tie(b.nonzero, b.order);
+    });
+    return rows;
+  }
+
+  /// Ends the rows of shares in a pass, except their last: those of several units together where
+  /// they end with the same nonzero of the pass.
+  void finish_rows(const WarpUnits& mine, std::int64_t step, WarpTrace& trace) const {
+    const std::vector<EndingRow> rows = ending_rows(mine, step);
+    for (std::size_t first = 0, last = 0; first < rows.size(); first = last) {
+      while (last < rows.size() && rows[last].is_with(rows[first])) ++last;
+      finish_rows(mine, std::span(rows).subspan(first, last - first), trace);
+    }
+  }
+
+  void finish_rows(const WarpUnits& mine, std::span<const EndingRow> rows, WarpTrace& trace) const {
+    const std::size_t begin = trace.ops.size();
+    for (int i = 0; i < 2; ++i) {  // the row and the end of the row part after the next
+      trace.load(kRowPartBoard);
+      for (const EndingRow& row : rows) {
+        const RowPart* after_next = std::min(row.part + 2, &last_part_of(row.unit));
+        trace.touch(
+            at_.row_parts + 16 * static_cast<std::uint64_t>(after_next - plan_->row_parts.data()),
+            4);
+      }
+    }
+    // The source asks for a row part while another one is multiplied. The machine code copies it
+    // to another register at once, which waits for it.
+    trace.wait(kRowPartBoard);
+    bool stores = false;
+    for (const EndingRow& row : rows) {
+      if (row.part->slot != 0) continue;
+      if (!stores) trace.store((shape_.values + 3) / 4);
+      stores = true;
+      touch_row(mine, row.part->row, trace);
+    }
+    const int more = rows.front().order == 0   ? code_.row_end - (stores ? 0 : code::kHeadRow)
+                     : rows.front().order == 1 ? code::kFirstMore + code::kRowPass
+                                               : code::kRowPass;
+    trace.complete(begin, more);
   }
 
   void touch_row(const WarpUnits& mine, std::uint32_t row, WarpTrace& trace) const {
@@ -326,58 +384,105 @@ class UnitsTrace final : public LaunchTrace {
                 4 * mine.cols);
   }
 
-  void store(const WarpUnits& mine, std::uint32_t row, WarpTrace& trace) const {
-    trace.issue(InstructionCounts::kStore);
-    trace.store((shape_.values + 3) / 4);
-    touch_row(mine, row, trace);
-  }
-
-  void deliver(const WarpUnits& mine, std::int64_t unit, WarpTrace& trace) const {
-    const RowPart &first = first_part_of(unit), &last = last_part_of(unit);
-    // A unit that has only empty rows has no step that would store them.
-    if (begin_of(unit) == end(unit)) finish_rows(mine, unit, begin_of(unit), end(unit), trace);
-    if (shape_.streams) {  // where the sums of the last row go is loaded at the end
+  /// Delivers what is left of all units at the end of the loop.
+  void deliver(const WarpUnits& mine, std::int64_t steps, WarpTrace& trace) const {
+    // Units that have only empty rows have no step that would store them.
+    if (steps == 0 && shape_.streams) finish_rows(mine, 0, trace);
+    std::vector<const RowPart*> last, first;
+    for (std::int64_t unit = mine.first; unit < mine.last; ++unit) {
+      last.push_back(&last_part_of(unit));
+      const RowPart& part = first_part_of(unit);
+      if (&part != last.back() && part.slot != 0) first.push_back(&part);
+    }
+    std::size_t begin = trace.ops.size();
+    for (int i = 0; i < (shape_.streams ? 2 : 0); ++i) {  // its slot and its row
       trace.load(kSlotBoard);
-      trace.touch(at_.row_parts + 16 * static_cast<std::uint64_t>(plan_->end_part(unit) - 1), 16);
+      for (std::int64_t unit = mine.first; unit < mine.last; ++unit)
+        trace.touch(at_.row_parts + 16 * static_cast<std::uint64_t>(plan_->end_part(unit) - 1), 16);
       trace.wait(kSlotBoard);
     }
+    trace.complete(begin, code_.end);
     deliver(mine, last, trace);
-    if (&first != &last && first.slot != 0) deliver(mine, first, trace);
+    if (!shape_.streams) return;
+    begin = trace.ops.size();
+    load_first_parts(mine, 0, trace);  // has it a slot?
+    if (!first.empty()) load_first_parts(mine, 0, trace);
+    trace.complete(begin, code::kFirstPart);
+    if (!first.empty()) deliver(mine, first, trace);
   }
 
-  void deliver(const WarpUnits& mine, const RowPart& part, WarpTrace& trace) const {
-    if (part.slot == 0) return store(mine, part.row, trace);
-    if (atomic_) {
-      trace.issue(InstructionCounts::kStore);
-      trace.atomic(static_cast<int>(mine.cols));
-      touch_row(mine, part.row, trace);
-      return;
+  /// Delivers the sums of row parts of different units.
+  void deliver(const WarpUnits& mine, std::vector<const RowPart*> parts, WarpTrace& trace) const {
+    std::vector<const RowPart*> of_split;
+    for (const RowPart* part : parts)
+      if (part->slot != 0) of_split.push_back(part);
+    if (!atomic_) {
+      if (!of_split.empty()) meet(mine, of_split, trace);
+      std::erase_if(
+          parts, [this](const RowPart* part) { return part->slot != 0 && !is_last_of_row(*part); });
     }
-    const SplitRow& split = split_row_of(part);
-    trace.issue(InstructionCounts::kMeet);
-    const std::uint32_t index = plan_->split_row_of_slot[part.slot - 1];
-    const std::uint64_t rows_of_slots = at_.split_rows + 8 * plan_->split_rows.size();
-    for (const std::uint64_t from : {rows_of_slots + std::uint64_t{4} * (part.slot - 1),
-                                     at_.split_rows + std::uint64_t{8} * index}) {
+    write(mine, parts, false, trace);
+    write(mine, parts, true, trace);
+  }
+
+  /// Stores the sums of those parts, or adds the sums of those that are added in memory.
+  void write(const WarpUnits& mine, const std::vector<const RowPart*>& parts, bool adds,
+             WarpTrace& trace) const {
+    std::vector<std::uint32_t> rows;
+    for (const RowPart* part : parts)
+      if ((part->slot != 0 && atomic_) == adds) rows.push_back(part->row);
+    if (rows.empty()) return;
+    const std::size_t begin = trace.ops.size();
+    const int vectors = static_cast<int>((mine.cols + 4 * shape_.lanes - 1) / (4 * shape_.lanes));
+    if (adds)
+      trace.atomic(static_cast<int>(std::ssize(rows) * mine.cols));
+    else
+      trace.store(vectors);
+    for (const std::uint32_t row : rows) touch_row(mine, row, trace);
+    trace.complete(begin, code::write(shape_.values, adds, vectors));
+  }
+
+  /// Leaves the sums of parts in their slots; the last ones to finish add those of their rows.
+  void meet(const WarpUnits& mine, const std::vector<const RowPart*>& parts,
+            WarpTrace& trace) const {
+    std::size_t begin = trace.ops.size();
+    const std::uint64_t rows_of_slots =
+        at_.split_rows + sizeof(SplitRow) * plan_->split_rows.size();
+    trace.load(kSlotBoard);
+    for (const RowPart* part : parts)
+      trace.touch(rows_of_slots + std::uint64_t{4} * (part->slot - 1), 4);
+    trace.wait(kSlotBoard);
+    for (int i = 0; i < 2; ++i) {  // the first slot and the number of parts
       trace.load(kSlotBoard);
-      trace.touch(from, 4);
-      trace.wait(kSlotBoard);
+      for (const RowPart* part : parts) {
+        const std::uint32_t index = plan_->split_row_of_slot[part->slot - 1];
+        trace.touch(at_.split_rows + sizeof(SplitRow) * index + 4, 8);
+      }
     }
+    trace.wait(kSlotBoard);
     for (int i = 0; i < shape_.values; ++i) {
       trace.store();
-      touch_slot(mine, part.slot - 1, i, trace);
+      for (const RowPart* part : parts) touch_slot(mine, part->slot - 1, i, trace);
     }
     trace.pause(kMeetingCycles);
-    if (!is_last_of_row(part)) return;
-    for (std::uint32_t p = 0; p < split.num_parts; ++p) {
+    trace.complete(begin, code::meet(shape_));
+    std::uint32_t most = 0;
+    for (const RowPart* part : parts)
+      if (is_last_of_row(*part)) most = std::max(most, split_row_of(*part).num_parts);
+    if (most == 0) return;
+    begin = trace.ops.size();
+    for (std::uint32_t p = 0; p < most; ++p) {
       for (int i = 0; i < shape_.values; ++i) {
         trace.load(kSlotBoard);
-        touch_slot(mine, split.first_slot + p, i, trace);
+        for (const RowPart* part : parts) {
+          const SplitRow& split = split_row_of(*part);
+          if (is_last_of_row(*part) && p < split.num_parts)
+            touch_slot(mine, split.first_slot + p, i, trace);
+        }
       }
-      if (p % 4 == 3 || p + 1 == split.num_parts) trace.wait(kSlotBoard);
-      trace.issue(2 * shape_.values);
+      if (p % 4 == 3 || p + 1 == most) trace.wait(kSlotBoard);
     }
-    store(mine, part.row, trace);
+    trace.complete(begin, code::fold(shape_.values, static_cast<int>(most)));
   }
 
   void touch_slot(const WarpUnits& mine, std::uint32_t slot, int value, WarpTrace& trace) const {
@@ -391,6 +496,7 @@ class UnitsTrace final : public LaunchTrace {
   std::shared_ptr<const Plan> plan_;
   Schedule schedule_;
   UnitShape shape_;
+  CodeLengths code_;
   bool atomic_;
   TraceAddresses at_;
 };
@@ -407,8 +513,7 @@ TraceAddresses add_arrays(const CsrMatrix& a, const Plan& plan, const Schedule& 
       .c = memory.add("c", 4 * schedule.n * a.rows),
       .slots = memory.add("slots",
                           4 * slot_offset(schedule.chunks(), slots, 0, schedule.shape.columns())),
-      .split_rows = memory.add("split_rows",
-                               8 * static_cast<std::int64_t>(plan.split_rows.size()) + 4 * slots),
+      .split_rows = memory.add("split_rows", sizeof(SplitRow) * plan.split_rows.size() + 4 * slots),
       .cleared = memory.add("cleared", 4 * cleared)};
 }
 

@@ -151,7 +151,7 @@ class SharesTrace final : public StagedTrace {
                                                        .between_copies = 36,
                                                        .wait = 9,
                                                        .copy = 55,
-                                                       .product = 116};
+                                                       .product = 99};
     static constexpr int kIdle = 15, kWarp = 21, kPass = 6;
     static constexpr int kFinishWindow = 51, kNextWindow = 14;
     static constexpr int kSkipWindow = 19;  // for every window, those without TC blocks, too

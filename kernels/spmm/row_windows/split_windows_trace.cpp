@@ -7,7 +7,8 @@ namespace {
 
 /// Instructions of a warp besides memory instructions, counted in machine code (CUDA 13.0, sm_90a).
 struct InstructionCounts {
-  static constexpr int kStart = 40;
+  static constexpr int kStart = 58;  // until all lanes know how many parts have arrived
+  static constexpr int kLast = 12;   // more of the last one to arrive, around its additions
   static constexpr int kVector = 5;  // added from one slot
 };
 
@@ -30,6 +31,7 @@ bool trace_combine_split_window(const Tasks& tasks, std::int64_t index, std::int
   }
   trace.pause(kMeetingCycles);
   if (place.team + 1 < place.teams) return false;
+  trace.issue(InstructionCounts::kLast);
   for (std::int64_t p = 0; p < place.teams; ++p) {
     for (int i = 0; i < lane_vectors; ++i) {
       trace.load(board);

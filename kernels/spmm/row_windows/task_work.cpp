@@ -27,7 +27,7 @@ class ClearTrace final : public LaunchTrace {
     const std::int64_t window = cleared_window(*tasks_, thread_block);
     const std::int64_t first_row = window * std::int64_t{windows_.window_rows};
     const std::int64_t values = rows_of(windows_, window) * windows_.n;
-    trace.issue(TaskInstructionCounts::kClear);
+    trace.issue(windows_.instructions);
     trace.load(kTaskBoard);
     trace.touch(windows_.tasks + sizeof(window_tasks::Task) * index, 4);
     trace.wait(kTaskBoard);
@@ -81,6 +81,7 @@ void trace_share_extent(const window_tasks::Tasks& tasks, std::int64_t share, st
     trace.load(board);
     trace.touch(shares + 4 * static_cast<std::uint64_t>(share + i), 4);
   }
+  trace.issue(TaskInstructionCounts::kShare - 2);
   trace.wait(board);
 }
 

@@ -44,11 +44,26 @@ void add_thread_blocks(const Schedule& schedule, const window_tasks::Tasks& task
 void add_stores(const window_tasks::Tasks& tasks, std::int64_t index, CombineMethod combine,
                 std::int64_t rows, std::int64_t cols, ThreadBlockWork& work, int bytes = 4);
 
+/// Instructions of a warp of these kernels besides memory instructions and MMAs, counted in machine
+/// code (CUDA 13.0, sm_90a).
+struct TaskInstructionCounts {
+  static constexpr int kIdle = 30;   // a warp without a share
+  static constexpr int kStart = 15;  // until the first task of a warp with one,
+  static constexpr int kShare = 18;  // and more until that of a share, with its loads
+  // Where tasks of a team meet in shared memory: each, one that leaves its vectors of sums, and one
+  // that adds those of a part.
+  static constexpr int kTeam = 50, kLeaveVector = 4;
+  static constexpr int kAddPart = 6, kAddVector = 4;
+  static constexpr int kClear = 30;       // clearing a split window: until the first store
+  static constexpr int kClearStore = 12;  // with the store
+};
+
 /// Windows of `window_rows` rows of C [rows x n]; the addresses of the tasks and of C.
 struct ClearedWindows {
   int window_rows;
   std::int64_t rows, n;
   std::uint64_t tasks, c;
+  int instructions = TaskInstructionCounts::kClear;  // of a warp until its first store
 };
 
 /// Appends the launch that clears split windows and the work of its thread blocks, one for each
@@ -61,20 +76,6 @@ std::int64_t add_clear_launch(const ClearedWindows& windows,
 /// Appends a warp's operations before its first task: indices, and the extent of its share.
 void trace_share_extent(const window_tasks::Tasks& tasks, std::int64_t share, std::uint64_t shares,
                         int board, WarpTrace& trace);
-
-/// Instructions of a warp of these kernels besides memory instructions and MMAs, counted in machine
-/// code (CUDA 13.0, sm_90a).
-struct TaskInstructionCounts {
-  static constexpr int kIdle = 30;   // a warp without a share
-  static constexpr int kStart = 70;  // until the first task
-  static constexpr int kStore = 20;  // storing sums: once, and once for every 16 columns or group
-  // Where tasks of a team meet in shared memory: each, one that leaves its vectors of sums, and one
-  // that adds those of a part.
-  static constexpr int kTeam = 50, kLeaveVector = 4;
-  static constexpr int kAddPart = 6, kAddVector = 4;
-  static constexpr int kClear = 30;       // clearing a split window: until the first store
-  static constexpr int kClearStore = 12;  // with the store
-};
 
 /// LaunchTrace::next() of a warp that computes the tasks of its share one after another.
 /// `advance(task, item)` appends a chunk of a task's operations and returns false at the task's

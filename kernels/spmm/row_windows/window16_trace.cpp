@@ -14,6 +14,8 @@ using window_tasks::Task;
 
 bool TileTrace::next(std::int64_t thread_block, int warp, WarpCursor& cursor,
                      WarpTrace& trace) const {
+  if (cursor.part == 0 && cursor.step == 0 && launch_.instructions.warp > 0)
+    trace.issue(launch_.instructions.warp);
   return row_windows::trace_share(
       schedule_, *tasks_, at_.shares, kTaskBoard, thread_block, warp, cursor, trace,
       [&](std::int64_t index, const row_windows::WorkItem& item) {
@@ -83,7 +85,7 @@ void TileTrace::copy_rows(std::int64_t tile, std::int64_t step, const TaskItem& 
   const std::int64_t bytes = launch_.b_bytes() * cols;
   const int at_once = row_windows::rows_per_copy(lines());
   for (int first = 0; first < kTileCols; first += at_once) {
-    trace.issue(launch_.instructions.copy);
+    if (launch_.instructions.copy > 0) trace.issue(launch_.instructions.copy);
     for (int i = 0; i < (aligned() ? 1 : piece_cols()); ++i) {
       if (aligned())
         trace.async_copy(board);

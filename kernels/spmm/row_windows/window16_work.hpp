@@ -20,6 +20,9 @@ struct WarpInstructions {
   int store, store_group;      // of sums to C: once, and for each group of 32 columns
   int prefetch = 0;            // of A, besides those of a TC block
   int add = 0, add_group = 0;  // of atomics, besides
+  int first_copy = 0,
+      copies = 0;  // more for the rows of B of a TC block, at a task's start and later
+  int warp = 0;    // before its first task, besides those of all kernels
 };
 
 /// Bytes of A's positions in the packed form: one for each nonzero (ME-TCF), or a bitmap for each

@@ -10,14 +10,14 @@ namespace tessera::rows_spmm {
 struct InstructionCounts {
   // Before the unit is loaded; meanwhile, to see what is to be fetched early and whether to wait
   // for the launch before; and with the unit.
-  static constexpr int kStart = 11, kBegin = 16, kUnit = 17;
+  static constexpr int kStart = 11, kBegin = 29, kUnit = 41;
   static constexpr int kLoop = 4;                  // before the first step
   static constexpr int kNextTurn = 10;             // of a step that moves the lanes' nonzeros on
-  static constexpr int kStep = 17;                 // of a step besides its nonzeros
+  static constexpr int kStep = 9;                  // of a step besides its nonzeros
   static constexpr int kLoadRow = 7, kAddRow = 5;  // of a nonzero of a step
   // Of a nonzero with eight columns of 16 bits instead of four: four more sums, eight conversions.
   static constexpr int kHalfColumns = 12;
-  static constexpr int kEnd = 16, kStore = 28;
+  static constexpr int kEnd = 12, kStore = 28;
   static constexpr int kTeam = 5, kTeamUnit = 5;  // of the sums of a team: all units, each added
   static constexpr int kMeet = 17, kSlot = 26;    // of a split row: all warps, one leaves its sums
   static constexpr int kSlots = 30, kSlotStep = 125;  // to add slots: a warp, kUnroll of them
@@ -43,7 +43,7 @@ struct WideCounts {
 
 /// The same of a warp whose units are rows.
 struct DirectCounts {
-  static constexpr int kUnit = 42, kStep = 6, kRest = 9, kEnd = 6;
+  static constexpr int kUnit = 45, kStep = 6, kRest = 9, kEnd = 6;
   // A unit that takes several rows needs these for each row but the first, and to look one up.
   static constexpr int kTurn = 40, kLookAhead = 20;
 
@@ -55,10 +55,10 @@ struct DirectCounts {
 
 /// The same of a warp whose units are in parts.
 struct PartCounts {
-  static constexpr int kUnit = 26, kLoop = 15;  // with the unit, and before the first turn
+  static constexpr int kUnit = 44, kLoop = 15;  // with the unit, and before the first turn
   static constexpr int kTurn = 14, kNext = 10;  // besides its step; to load the next one's nonzeros
-  static constexpr int kShortStep = 31, kStep = 53;
-  static constexpr int kLevel = 8;  // of the tree that adds the parts
+  static constexpr int kShortStep = 33, kStep = 57;
+  static constexpr int kLevel = 10;  // of the tree that adds the parts
 };
 
 /// The same for one column of C.

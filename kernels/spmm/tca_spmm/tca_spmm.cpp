@@ -251,14 +251,14 @@ WorkDescription TcaSpmm::work(const PackedMatrix& packed, std::int64_t n) const 
     }
   }
   const std::int64_t shared_bytes = plan.shared_bytes();
-  work.launches = {{.name = "multiply",
-                    .thread_blocks = static_cast<std::int64_t>(work.thread_blocks.size()),
-                    .threads_per_block = kThreads,
-                    .registers_per_thread = registers_of(options_.tile_cols),
-                    .shared_bytes = shared_bytes,
-                    .trace = std::make_shared<Trace>(a, options_.output_buffer,
-                                                     precision_.conversion == Conversion::kTf32,
-                                                     std::move(plan), work.memory)}};
+  work.launches = {
+      {.name = "multiply",
+       .thread_blocks = static_cast<std::int64_t>(work.thread_blocks.size()),
+       .threads_per_block = kThreads,
+       .registers_per_thread = registers_of(options_.tile_cols),
+       .shared_bytes = shared_bytes,
+       .trace = std::make_shared<Trace>(a, options_.output_buffer, precision_.conversion,
+                                        std::move(plan), work.memory)}};
   work.footprint_bytes = stats(packed).bytes;
   work.b_rows_bytes = 4 * n * count_distinct(a.col_indices, a.cols);
   work.c_bytes = 4 * n * a.rows;

@@ -6,20 +6,32 @@ namespace {
 constexpr int kIndexBoard = 0, kCopyBoard = 1, kValueBoard = 2;
 
 /// Instructions of a warp besides memory instructions, MMAs and barriers, counted in machine code
-/// (CUDA 13.0, sm_90a, tiles of 64 columns, aligned operands).
+/// (CUDA 13.0, sm_90a, aligned operands). A tile has 64 or 128 columns.
 struct InstructionCounts {
   static constexpr int kIdle = 15, kWarp = 31;  // a warp without and with a row
-  static constexpr int kRow = 65;               // for a group of columns of a row,
   static constexpr int kFirst = 33;             // more where the row has nonzeros,
-  static constexpr int kFinish = 41;            // and after its chunks
-  static constexpr int kIndex = 9, kCopy = 22;  // for a load of indices, a copy of rows of B
-  static constexpr int kNext = 31;              // of a chunk, for the copies of the next one
-  static constexpr int kMultiply = 22;          // of a chunk, for its fragments together
+  static constexpr int kIndex = 8;              // for a load of indices, predicated, with it
+  static constexpr int kCopy = 22;              // for a copy of rows of B
+  static constexpr int kNext = 33;              // of a chunk, for the copies of the next one
   static constexpr int kFlush = 20;             // for the output buffer
-  /// For a chunk, and of it for a fragment: conversions, addresses. TF32 operands are rounded, and
-  /// FP16 ones packed.
-  static constexpr int chunk(bool rounds) { return rounds ? 74 : 65; }
-  static constexpr int fragment(bool rounds) { return rounds ? 20 : 11; }
+  /// For a group of columns of a row.
+  static constexpr int row(int tile_cols) { return tile_cols == 64 ? 73 : 97; }
+  static constexpr int finish(int tile_cols) { return tile_cols == 64 ? 41 : 23; }
+  /// For a chunk, and with the MMAs and loads for its fragments, two at a time.
+  static constexpr int chunk(Conversion conversion, int tile_cols) {
+    const int shorter = tile_cols == 64 ? 0 : 8;
+    if (conversion == Conversion::kTf32) return 72 - shorter;
+    return (conversion == Conversion::kTf32Raw ? 66 : 61) - shorter;
+  }
+  static constexpr int fragments(Conversion conversion, int count) {
+    const int pair = conversion == Conversion::kTf32      ? 53
+                     : conversion == Conversion::kTf32Raw ? 35
+                                                          : 33;
+    const int single = conversion == Conversion::kTf32      ? 38
+                       : conversion == Conversion::kTf32Raw ? 29
+                                                            : 30;
+    return count / 2 * pair + count % 2 * single;
+  }
   /// The traces of two fragments, from their sums to C or to the output buffer.
   static constexpr int traces(int log_p, bool buffered) {
     return (log_p == 0 ? 42 : 63 + 2 * log_p) - (buffered ? 20 : 0);
@@ -49,10 +61,11 @@ Columns columns_of(const Task& task, int tile_cols, const BlockCols& cols, std::
   return {first, static_cast<int>(std::clamp<std::int64_t>(cols.end - first, 0, step))};
 }
 
-Trace::Trace(const CsrMatrix& a, bool output_buffer, bool rounds, Plan plan, AddressSpace& space)
+Trace::Trace(const CsrMatrix& a, bool output_buffer, Conversion conversion, Plan plan,
+             AddressSpace& space)
     : a_(a),
       output_buffer_(output_buffer),
-      rounds_(rounds),
+      conversion_(conversion),
       plan_(std::move(plan)),
       n_(plan_.n),
       tile_cols_(plan_.tile_cols),
@@ -78,7 +91,7 @@ bool Trace::next(std::int64_t thread_block, int warp, WarpCursor& cursor, WarpTr
   const std::int64_t chunk = at.first + cursor.step * kDepth * task.p();
   if (cursor.step == 0) {
     if (cursor.part > 0 && task.warps() == kWarps) trace.barrier();
-    trace.issue(InstructionCounts::kRow);
+    trace.issue(InstructionCounts::row(tile_cols_));
     load_index(at, chunk, trace);
     if (chunk < at.last) {
       trace.issue(InstructionCounts::kFirst);
@@ -121,10 +134,10 @@ void Trace::begin(std::int64_t thread_block, int warp, const Task& task, WarpTra
 /// A lane without a nonzero loads nothing; there is no load where no lane has one.
 void Trace::load_index(const At& at, std::int64_t chunk, WarpTrace& trace) const {
   for (int i = 0; i < tile_cols_ / kMmaRows; ++i) {
-    trace.issue(InstructionCounts::kIndex);
     const CopiedPlaces places = places_of(at.task, at.columns.count, i);
     const std::int64_t end =
         std::min({chunk + places.first + places.count, chunk + kDepth * at.task.p(), at.last});
+    trace.issue(InstructionCounts::kIndex - (chunk + places.first < end ? 1 : 0));
     if (chunk + places.first >= end) continue;
     trace.load(kIndexBoard);
     trace.touch(col_indices_ + 4 * static_cast<std::uint64_t>(chunk + places.first),
@@ -168,7 +181,7 @@ void Trace::load_values(const At& at, std::int64_t chunk, WarpTrace& trace) cons
 
 void Trace::advance(const At& at, std::int64_t chunk, WarpTrace& trace) const {
   const int size = kDepth * at.task.p();
-  trace.issue(InstructionCounts::chunk(rounds_));
+  trace.issue(InstructionCounts::chunk(conversion_, tile_cols_));
   // A narrow B may not need all warps for its copy.
   if (places_of(at.task, at.columns.count, 0).first < size) trace.wait(kCopyBoard);
   if (at.task.warps() == kWarps) trace.barrier();  // others are of a part of the thread block
@@ -182,7 +195,7 @@ void Trace::advance(const At& at, std::int64_t chunk, WarpTrace& trace) const {
   const int fragments = at.fragments.last - at.fragments.first;
   if (fragments == 0) return;
   trace.shared(4 * fragments);  // 16 bytes a lane for two of them, at both depths
-  trace.issue(InstructionCounts::kMultiply + InstructionCounts::fragment(rounds_) * fragments);
+  trace.issue(InstructionCounts::fragments(conversion_, fragments) - fragments - 1);
   trace.mma(fragments);
 }
 
@@ -191,7 +204,7 @@ void Trace::store(const At& at, WarpTrace& trace) const {
   const std::int64_t first = at.columns.first + at.fragments.first * outputs;
   const std::int64_t end =
       at.columns.first + std::min(at.fragments.last * outputs, at.columns.count);
-  trace.issue(InstructionCounts::kFinish);
+  trace.issue(InstructionCounts::finish(tile_cols_));
   if (first >= end) return;
   if (at.first < at.last) trace.wait_mma();
   // Two fragments have 32 / p columns; those of p = 8 are half a sector, and the stores of p = 2

@@ -4,6 +4,7 @@
 
 #include "formats/base/matrix.hpp"
 #include "kernels/spmm/tca_spmm/tca_spmm.hpp"
+#include "kernels/tensor_core/number_format.hpp"
 #include "kernels/warp_trace.hpp"
 
 namespace tessera::tca_spmm {
@@ -24,8 +25,9 @@ constexpr std::int64_t chunks_of(std::int64_t nnz, int p) {
 
 class Trace final : public LaunchTrace {
  public:
-  /// `rounds`: values are rounded to TF32, not cut off or packed as FP16.
-  Trace(const CsrMatrix& a, bool output_buffer, bool rounds, Plan plan, AddressSpace& space);
+  /// `conversion`: of the operands, to TF32 or FP16, or raw where the MMA cuts them off.
+  Trace(const CsrMatrix& a, bool output_buffer, Conversion conversion, Plan plan,
+        AddressSpace& space);
 
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override;
@@ -49,7 +51,7 @@ class Trace final : public LaunchTrace {
 
   const CsrMatrix& a_;
   bool output_buffer_;
-  bool rounds_;
+  Conversion conversion_;
   Plan plan_;
   std::int64_t n_;
   int tile_cols_;

@@ -33,12 +33,25 @@ class TcgnnTrace final : public LaunchTrace {
   }
 
  private:
-  /// Instructions of a warp besides memory instructions and MMAs, counted in machine code
-  /// (CUDA 13.0, sm_90a). A round takes the next edges of four of the warp's rows.
-  struct InstructionCounts {
-    static constexpr int kStart = 66, kStartRound = 24, kScatter = 7, kScatterRound = 29,
-                         kClear = 10, kClearRound = 1, kCopy = 16, kScalarCopy = 47, kBlock = 12,
-                         kTile = 59, kStore = 20;
+  /// The lengths of the pieces of the machine code of aligned operands (CUDA 13.0, sm_90a), in
+  /// instructions with those of memory and the MMAs. A round takes the next edges of four of the
+  /// warp's rows.
+  struct CodeLengths {
+    static constexpr int kIdleRound = 32;   // a TC block of a warp without a round, but the last
+    static constexpr int kLast = 32;        // the last TC block of a window, of any warp
+    static constexpr int kStore = 24;       // of eight rows and 16 columns, besides the store
+    static constexpr int kScalarCopy = 31;  // more for rows that are not aligned
+    int start, start_round;                 // before the first TC block, and more for each round
+    int block;                              // of a TC block before the last, of a warp with rounds
+    int elements, edges;  // less for a round without an element, and without further edges
+    int copy, product;    // more for a warp with columns of C
+
+    static constexpr CodeLengths of(int warps) {
+      if (warps == 8) return {109, 26, 67, 10, 9, 44, 79};
+      if (warps == 4) return {133, 26, 68, 10, 9, 34, 69};
+      if (warps == 2) return {150, 40, 105, 10, 11, 33, 59};
+      return {157, 45, 174, 9, 11, 36, 63};
+    }
   };
   static constexpr int kEdgeBoard = 0, kCopyBoard = 1, kWindowBoard = 2;
   static constexpr int kRoundRows = 4;
@@ -73,14 +86,17 @@ class TcgnnTrace final : public LaunchTrace {
   }
 
   void start(const WarpItem& item, std::int64_t blocks, WarpTrace& trace) const {
-    trace.issue(InstructionCounts::kStart);
+    const CodeLengths code = CodeLengths::of(schedule_.warps);
+    const std::size_t begin = trace.ops.size();
+    int rounds = 0;
+    trace.issue(code.start / 2);
     trace.pause(kSpecialRegisterCycles);
     trace.load(kWindowBoard);
     trace.touch(at_.block_partition + 4 * static_cast<std::uint64_t>(item.window), 4);
     trace.wait(kWindowBoard);
     if (blocks == 0) return;
     for_each_round(item, [&](std::int64_t round) {
-      trace.issue(InstructionCounts::kStartRound);
+      ++rounds;
       for (const int end : {0, 1}) {
         trace.load(kWindowBoard);
         for_each_row(item, round, 0, [&](std::int64_t row, std::int64_t) {
@@ -96,29 +112,50 @@ class TcgnnTrace final : public LaunchTrace {
     scatter(item, 0, trace);
     trace.barrier();
     copy_rows(item, 0, trace);
+    trace.complete(begin,
+                   code.start + code.start_round * rounds + (item.first_col < n_ ? code.copy : 0));
   }
 
   void advance(const WarpItem& item, std::int64_t block, std::int64_t blocks,
                WarpTrace& trace) const {
-    if (block + 1 < blocks) scatter(item, block + 1, trace);
+    const bool more = block + 1 < blocks, has_cols = item.first_col < n_;
+    const std::size_t begin = trace.ops.size();
+    int length = more ? block_length(item, block + 1) : CodeLengths::kLast;
+    if (more) scatter(item, block + 1, trace);
     clear(item, trace);
     trace.barrier();
-    trace.issue(InstructionCounts::kBlock);
-    if (item.first_col < n_) trace.wait(kCopyBoard);
-    if (block + 1 < blocks) copy_rows(item, block + 1, trace);
-    if (item.first_col >= n_) return;
-    trace.issue(InstructionCounts::kTile);
+    if (has_cols) trace.wait(kCopyBoard);
+    if (more) copy_rows(item, block + 1, trace);
+    const CodeLengths code = CodeLengths::of(schedule_.warps);
+    if (has_cols && more) length += code.copy + (n_ % 4 == 0 ? 0 : 2 * CodeLengths::kScalarCopy);
+    if (!has_cols) return trace.complete(begin, length);
     for (int i = 0; i < 4; ++i) trace.shared(1);
     for (int half = 0; half < 2; ++half) trace.shared(row_windows::kWideReadWavefronts);
+    trace.complete(begin, length + code.product - window16_tile::kMmas);
     trace.mma(window16_tile::kMmas);
   }
 
-  void clear(const WarpItem& item, WarpTrace& trace) const {
-    trace.issue(InstructionCounts::kClear);
-    for_each_round(item, [&](std::int64_t) {
-      trace.issue(InstructionCounts::kClearRound);
-      trace.shared(1);
+  /// Of a TC block in which the warp scatters the elements of TC block `next`.
+  int block_length(const WarpItem& item, std::int64_t next) const {
+    const CodeLengths code = CodeLengths::of(schedule_.warps);
+    int length = CodeLengths::kIdleRound + 4;
+    for_each_round(item, [&](std::int64_t round) {
+      bool has_elements = false, has_edges = false;
+      for_each_row(item, round, next, [&](std::int64_t row, std::int64_t first) {
+        const std::int64_t end = edges_.row_offsets[row + 1];
+        has_elements |= first < end && edges_.edge_to_column[first] < (next + 1) * kTileCols;
+      });
+      for_each_row(item, round, next + 1, [&](std::int64_t row, std::int64_t first) {
+        has_edges |= first < edges_.row_offsets[row + 1];
+      });
+      if (round == kRoundRows * item.warp) length = code.block;
+      length -= (has_elements ? 0 : code.elements) + (has_edges ? 0 : code.edges);
     });
+    return length;
+  }
+
+  void clear(const WarpItem& item, WarpTrace& trace) const {
+    for_each_round(item, [&](std::int64_t) { trace.shared(1); });
     trace.shared(1);
   }
 
@@ -137,10 +174,8 @@ class TcgnnTrace final : public LaunchTrace {
   }
 
   void scatter(const WarpItem& item, std::int64_t block, WarpTrace& trace) const {
-    trace.issue(InstructionCounts::kScatter);
     for_each_round(item, [&](std::int64_t) {
       trace.wait(kEdgeBoard);
-      trace.issue(InstructionCounts::kScatterRound);
       for (int i = 0; i < 2; ++i) trace.shared(2);
     });
     load_edges(item, block + 1, trace);
@@ -153,7 +188,6 @@ class TcgnnTrace final : public LaunchTrace {
     const std::int64_t tile = tiles_->row_window_offset[item.window] + block;
     for (int first = 0; first < kTileCols; first += kRowsAtOnce) {
       trace.shared(1);  // the column indices
-      trace.issue(aligned ? InstructionCounts::kCopy : InstructionCounts::kScalarCopy);
       for (int i = 0; i < (aligned ? 1 : 4); ++i) {
         if (aligned)
           trace.async_copy(kCopyBoard);
@@ -182,7 +216,7 @@ class TcgnnTrace final : public LaunchTrace {
       for (std::int64_t at = 0; at < kWarpCols; at += 16) {
         const std::int64_t col = item.first_col + at;
         const std::int64_t cols = std::min<std::int64_t>(16, n_ - col);
-        trace.issue(InstructionCounts::kStore);
+        trace.issue(CodeLengths::kStore);
         if (cols <= 0) continue;
         trace.store(n_ % 4 == 0 ? 1 : 4);
         for (std::int64_t r = upper; r < std::min<std::int64_t>(upper + kMmaRows, height); ++r) {

@@ -317,28 +317,40 @@ class TesseraSpmm final : public SpmmKernel {
     return schedule.groups == 1 ? 72 : schedule.groups == 2 ? 96 : 128;
   }
 
-  /// Counted in machine code (CUDA 13.0, sm_90a). With fewer registers more is computed anew for
-  /// every TC block.
+  /// The lengths of the pieces of the machine code (CUDA 13.0, sm_90a) for aligned operands, in
+  /// instructions with those of memory and the MMAs; those of the stores and of the prefetches
+  /// without. A copy of rows of B that a short task lacks is branched over, or predicated.
   window16_tile::WarpInstructions instructions(int groups) const {
-    window16_tile::WarpInstructions counts{.task_start = groups == 4   ? 171
-                                                         : groups == 2 ? 159
-                                                                       : 146,
-                                           .tile = groups == 4   ? 55
-                                                   : groups == 2 ? 68
-                                                                 : 75,
-                                           .group = 16,
-                                           .copy = 2,
-                                           .store = 6,
+    window16_tile::WarpInstructions counts{.task_start = 0,
+                                           .tile = 0,
+                                           .group = 0,
+                                           .copy = 0,
+                                           .store = 55,
                                            .store_group = 42,
                                            .prefetch = 7,
                                            .add = 11,
-                                           .add_group = 14};
+                                           .add_group = 14,
+                                           .warp = 38};
     if (options_.storage().b != ElementType::kFp32) {
-      counts.tile = groups == 4 ? 70 : 71;
+      const bool scales = options_.precision().equilibrate;
+      if (groups == 4) {
+        counts.task_start = scales ? 183 : 187, counts.first_copy = 38;
+        counts.tile = scales ? 116 : 112, counts.copies = 40;
+      } else {
+        counts.task_start = 194, counts.tile = scales ? 107 : 106;
+      }
       counts.prefetch = 10;
-      counts.group = 4;
-    } else if (options_.precision().parts > 1) {
-      counts.group = groups == 4 ? 118 : groups == 2 ? 129 : 152;
+      return counts;
+    }
+    const bool splits = options_.precision().parts > 1;
+    if (groups == 4) {
+      counts.task_start = splits ? 150 : 151, counts.first_copy = 69;
+      counts.tile = splits ? 587 : 153, counts.copies = 73;
+    } else if (groups == 2) {
+      counts.task_start = splits ? 169 : 171, counts.first_copy = 38;
+      counts.tile = splits ? 354 : 114, counts.copies = 40;
+    } else {
+      counts.task_start = splits ? 194 : 196, counts.tile = splits ? 252 : 107;
     }
     return counts;
   }

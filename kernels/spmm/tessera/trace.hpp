@@ -20,7 +20,6 @@ class Trace final : public window16_tile::TileTrace {
                        kFirstStageBoard = kFreeBoard + 2, kPrefetchBoard = kEndBoard - 1;
   static constexpr int kLoadedBitmaps = 3;  // of the TC block that is multiplied and those behind
   static constexpr int kBitmapBytes = sizeof(Mosaic::Bitmap);
-  static constexpr int kNoCopy = 16;  // instructions of a first stage that a short task lacks
   using Task = window_tasks::Task;
 
   /// The board of the rows of B of TC block `step` of a task: one for each stage.
@@ -29,13 +28,12 @@ class Trace final : public window16_tile::TileTrace {
   }
 
   void start(const Task& task, const TaskItem& item, WarpTrace& trace) const override {
+    const std::size_t begin = trace.ops.size();
     load_rows(task.first, trace);
-    trace.issue(launch_.instructions.task_start);
+    int length = launch_.instructions.task_start;
     for (int step = 0; step + 1 < launch_.stages; ++step) {
-      if (task.first + step >= task.last) {
-        trace.issue(kNoCopy);
-        continue;
-      }
+      if (task.first + step >= task.last) break;
+      if (step > 0) length += launch_.instructions.first_copy;
       trace.wait(kRowBoard);
       copy_rows(task.first + step, step, item, trace, stage_board(step));
       if (task.first + step + 1 < task.last) load_rows(task.first + step + 1, trace);
@@ -47,14 +45,19 @@ class Trace final : public window16_tile::TileTrace {
     trace.wait(kBitmapBoard);
     load_elements(task, 0, trace);
     load_bitmap(task, 1, trace);
+    trace.complete(begin, length);
   }
 
   void multiply(const Task& task, std::int64_t tile, const TaskItem& item,
                 WarpTrace& trace) const override {
     const std::int64_t step = tile - task.first, copied = step + launch_.stages - 1;
+    const std::size_t begin = trace.ops.size();
+    const int mmas = window16_tile::kMmas * schedule_.groups * launch_.mmas_per_product;
+    int length = launch_.instructions.tile - mmas;
     trace.wait(stage_board(step));
     trace.wait(kRowBoard);
     if (task.first + copied < task.last) {
+      length += launch_.instructions.copies;
       copy_rows(task.first + copied, copied, item, trace, stage_board(copied));
       if (task.first + copied + 1 < task.last) load_rows(task.first + copied + 1, trace);
     }
@@ -62,11 +65,11 @@ class Trace final : public window16_tile::TileTrace {
     trace.wait(kBitmapBoard);
     load_elements(task, step + 1, trace);
     load_bitmap(task, step + 2, trace);
-    if (launch_.prefetch) prefetch(tile, trace);
-    trace.issue(launch_.instructions.tile);
+    trace.issue(length / 3);
     for (int i = 0; i < 2 * lines(); ++i) trace.shared(row_windows::kWideReadWavefronts);
-    trace.issue(launch_.instructions.group * schedule_.groups);
-    trace.mma(window16_tile::kMmas * schedule_.groups * launch_.mmas_per_product);
+    trace.complete(begin, length);
+    if (launch_.prefetch) prefetch(tile, trace);
+    trace.mma(mmas);
   }
 
   /// Nobody waits for what is prefetched. Behind the last TC block of A nothing is.

@@ -2,6 +2,7 @@
 // warps in the order of the source.
 
 #include "kernels/spmm/row_windows/split_windows_trace.hpp"
+#include "kernels/spmm/row_windows/task_work.hpp"
 #include "kernels/spmm/vector_tiles/vector_tiles.hpp"
 
 namespace tessera::vector_tiles {
@@ -31,18 +32,9 @@ TraceAddresses add_arrays(const Vectors& a, const Plan& plan, AddressSpace& spac
   return at;
 }
 
-/// Instructions of a warp besides memory instructions and MMAs. Those outside of TC blocks are
-/// chosen so that the totals of magicube and flash_spmm agree with the counters of an H200.
-struct InstructionCounts {
-  static constexpr int kIdle = 30;        // a warp without a task
-  static constexpr int kWarp = 130;       // before its TC blocks
-  static constexpr int kStore = 110;      // for 32 columns of C
-  static constexpr int kScalarCopy = 9;   // a copy of a word, in whose place others are of 16 bytes
-  static constexpr int kPackedValue = 6;  // for each of A's values that are loaded one by one
-};
-
-/// Those of a warp that converts rows of B, counted in machine code (CUDA 13.0, sm_90a): a division
-/// of 64 bits finds its rows, and a quotient takes about 20 instructions.
+/// Instructions of a warp that converts rows of B besides memory instructions, counted in machine
+/// code (CUDA 13.0, sm_90a): a division of 64 bits finds its rows, and a quotient takes about 20
+/// instructions.
 struct ConversionInstructions {
   int warp, step;  // at its begin and its end, and for four columns a lane
 };
@@ -51,24 +43,60 @@ constexpr ConversionInstructions conversion_instructions(Operand operand, bool w
   return writes ? ConversionInstructions{95, 104} : ConversionInstructions{94, 22};
 }
 
-/// Those of a TC block, counted likewise.
-struct BlockInstructions {
-  int block, group;  // of a TC block, and of it for 32 columns with the copies of their rows of B
+/// The lengths of the pieces of the machine code of a product of 32 columns a warp, in instructions
+/// with those of memory and the MMAs (CUDA 13.0, sm_90a).
+struct CodeLengths {
+  int start;  // around a task, and before its first TC block
+  int tile;   // of a TC block
+  int next;   // more to load the values of the next one
+  int copy;   // more to copy the rows of B of a later one
+  int first;  // of such a copy before the first TC block
+
+  static constexpr int kIdle = 40;        // a warp, with a task or without
+  static constexpr int kScalarCopy = 9;   // a copy of a word, in whose place others are of 16 bytes
+  static constexpr int kPackedValue = 6;  // for each of A's values that are loaded one by one
+  static constexpr int kPart = 13;        // of a part of a window, besides those of all kernels
+  static constexpr int kInt8Sums = 36;    // to scale sums of integers
+  static constexpr int kBegin = 78;       // of the launch that clears split windows, until a store
+
+  /// To store the sums of 32 columns, or to add them in memory; once and for each group.
+  static constexpr int store(bool mapped, bool adds, int groups) {
+    return mapped ? 9 + (adds ? 74 : 80) * groups : 148;
+  }
 };
-constexpr BlockInstructions staged_instructions(Operand operand, int depth) {
+/// More for each further group of 32 columns.
+struct GroupLengths {
+  int tile, copy;
+};
+
+constexpr CodeLengths staged_code(Operand operand, int depth) {
   if (operand == Operand::kTf32)
-    return depth == 4 ? BlockInstructions{61, 20} : BlockInstructions{69, 40};
+    return depth == 4 ? CodeLengths{112, 47, 12, 22, 45} : CodeLengths{123, 64, 21, 29, 54};
   if (operand == Operand::kFp16AsIs)
-    return depth == 8 ? BlockInstructions{64, 22} : BlockInstructions{78, 36};
+    return depth == 8 ? CodeLengths{110, 44, 17, 33, 65} : CodeLengths{150, 54, 29, 48, 65};
   if (operand == Operand::kFp16)
-    return depth == 8 ? BlockInstructions{68, 12} : BlockInstructions{78, 23};
-  return {71, 27};
+    return depth == 8 ? CodeLengths{125, 44, 17, 22, 50} : CodeLengths{120, 52, 32, 31, 60};
+  return {124, 66, 31, 33, 60};
+}
+constexpr GroupLengths group_code(Operand operand, int depth) {
+  if (operand == Operand::kTf32) return depth == 4 ? GroupLengths{11, 11} : GroupLengths{26, 15};
+  if (operand == Operand::kFp16AsIs)
+    return depth == 8 ? GroupLengths{10, 15} : GroupLengths{14, 26};
+  if (operand == Operand::kFp16) return depth == 8 ? GroupLengths{10, 11} : GroupLengths{14, 18};
+  return {27, 17};
 }
 /// The same where lanes load rows of B of 32 columns themselves, in one access or in four.
-constexpr int direct_instructions(Operand operand, int depth, bool at_once) {
-  if (operand == Operand::kTf32) return depth == 4 ? (at_once ? 48 : 62) : 106;
-  if (operand == Operand::kFp16AsIs) return depth == 8 ? (at_once ? 70 : 88) : at_once ? 113 : 118;
-  return depth == 8 ? (at_once ? 60 : 88) : at_once ? 108 : 130;
+constexpr CodeLengths direct_code(Operand operand, int depth, bool at_once) {
+  if (operand == Operand::kTf32) {
+    if (depth == 4) return {60, at_once ? 31 : 47, 22, 0, 0};
+    return at_once ? CodeLengths{68, 72, 40, 0, 0} : CodeLengths{70, 89, 30, 0, 0};
+  }
+  if (operand == Operand::kFp16AsIs) {
+    if (depth == 8) return at_once ? CodeLengths{65, 52, 29, 0, 0} : CodeLengths{66, 78, 25, 0, 0};
+    return at_once ? CodeLengths{82, 92, 40, 0, 0} : CodeLengths{92, 109, 39, 0, 0};
+  }
+  if (depth == 8) return at_once ? CodeLengths{65, 45, 26, 0, 0} : CodeLengths{66, 76, 27, 0, 0};
+  return at_once ? CodeLengths{77, 87, 40, 0, 0} : CodeLengths{92, 118, 41, 0, 0};
 }
 /// A's values that a lane loads at once.
 constexpr int pack_of(Operand operand) {
@@ -145,6 +173,9 @@ class ProductTrace final : public LaunchTrace {
         b_bytes_(b_bytes(plan_.operand())),
         mapped_(schedule_.instance.mapped),
         staged_(schedule_.instance.pipeline == Pipeline::kStaged),
+        code_(staged_ ? staged_code(plan_.operand(), a_.depth)
+                      : direct_code(plan_.operand(), a_.depth, mapped_ && by_16_bytes())),
+        group_(group_code(plan_.operand(), a_.depth)),
         at_(at),
         gathered_at_(has_workspace(plan_.operand()) ? at.workspace : at.b) {}
 
@@ -153,18 +184,22 @@ class ProductTrace final : public LaunchTrace {
     const WarpItem item = schedule_.item_of(thread_block, warp);
     const std::int64_t index = item.task, chunk = item.chunk;
     if (index >= schedule_.num_tasks) {
-      trace.issue(InstructionCounts::kIdle);
+      trace.issue(CodeLengths::kIdle);
       return false;
     }
     const Task& task = plan_.tasks.tasks[index];
     const std::int64_t col = schedule_.first_col(chunk), blocks = a_.blocks_of(task);
     if (cursor.step == 0) {
-      trace.issue(InstructionCounts::kWarp);
+      const std::size_t begin = trace.ops.size();
+      trace.issue(CodeLengths::kIdle);
       trace.pause(kSpecialRegisterCycles);
       trace.load(kTaskBoard);
       trace.touch(at_.tasks + 16 * static_cast<std::uint64_t>(index), 16);
       trace.wait(kTaskBoard);
       if (blocks > 0) start(task, col, trace);
+      const int copies = staged_ ? schedule_.stages - 1 : 0;
+      trace.complete(begin, CodeLengths::kIdle + code_.start +
+                                copies * (code_.first + (groups_ - 1) * group_.copy));
     }
     const std::int64_t step = cursor.step++;
     if (step < blocks && staged_) advance_staged(task, step, col, trace);
@@ -205,7 +240,6 @@ class ProductTrace final : public LaunchTrace {
     const int pack = pack_of(plan_.operand()), width = a_.width(first, task.last);
     const bool one_by_one = width % pack != 0;
     for (int k = 0; k < a_.depth * (one_by_one ? pack : 1); k += 4 * pack) {
-      if (one_by_one) trace.issue(InstructionCounts::kPackedValue);
       trace.load(kValueBoard);
       if (k >= width) continue;
       trace.touch(at_.values + static_cast<std::uint64_t>(a_bytes_) * first *
@@ -221,8 +255,21 @@ class ProductTrace final : public LaunchTrace {
     for (std::int64_t step = 0; step + 1 < schedule_.stages; ++step) {
       trace.wait(kIndexBoard);
       if (step <= last_step(task)) copy(task, step, col, trace);
-      load_index(task, std::min(step + 1, last_step(task)), trace);
+      if (step + 1 <= last_step(task)) load_index(task, step + 1, trace);
     }
+  }
+
+  /// Of a TC block: `next`, there is another one whose values are loaded; `copies`, rows of B.
+  int tile_length(const Task& task, std::int64_t step, bool copies) const {
+    int length = code_.tile + (groups_ - 1) * group_.tile;
+    if (copies) length += code_.copy + (groups_ - 1) * group_.copy;
+    if (staged_ && schedule_.stages > 2) length += 3;
+    if (copies && !by_16_bytes())
+      length += 3 * CodeLengths::kScalarCopy * a_.depth * groups_ * b_bytes_ / 16;
+    if (step == last_step(task)) return length;
+    const int pack = pack_of(plan_.operand());
+    const bool one_by_one = a_.width(first_of(task, step + 1), task.last) % pack != 0;
+    return length + code_.next + (one_by_one ? CodeLengths::kPackedValue * a_.depth / 4 : 0);
   }
 
   void advance_staged(const Task& task, std::int64_t step, std::int64_t col,
@@ -231,14 +278,15 @@ class ProductTrace final : public LaunchTrace {
     trace.wait(stage_board(step));
     trace.wait(kValueBoard);
     trace.wait(kIndexBoard);
-    const auto [block, group] = staged_instructions(plan_.operand(), a_.depth);
-    trace.issue(block);
+    const std::size_t begin = trace.ops.size();
+    const int length = tile_length(task, step, ahead <= end);
+    trace.issue(length / 4);
     if (step < end) load_values(task, step + 1, trace);
     if (ahead <= end) copy(task, ahead, col, trace);
-    load_index(task, std::min(ahead + 1, end), trace);
+    if (ahead + 1 <= end) load_index(task, ahead + 1, trace);
     // Lanes read four rows of 32 columns at a time.
     for (int rows = 0; rows < groups_ * a_.depth; rows += 4) trace.shared(b_bytes_);
-    trace.issue(group * groups_);
+    trace.complete(begin, length - kMmasPerGroup * groups_);
     trace.mma(kMmasPerGroup * groups_);
   }
 
@@ -249,7 +297,6 @@ class ProductTrace final : public LaunchTrace {
     const int at_once = 16 / (groups_ * b_bytes_);
     const std::int64_t cols = b_cols_of(col, groups_ * kGroupCols);
     for (int k = 0; k < a_.depth; k += at_once) {
-      if (!by_16_bytes()) trace.issue(3 * InstructionCounts::kScalarCopy);
       if (k >= width || a_.col_indices[first + static_cast<std::uint32_t>(k)] == kNoColumn)
         continue;
       for (int part = 0; part < (by_16_bytes() ? 1 : 4); ++part) {
@@ -274,16 +321,19 @@ class ProductTrace final : public LaunchTrace {
                       WarpTrace& trace) const {
     const std::uint32_t first = first_of(task, step);
     trace.wait(kIndexBoard);
-    trace.issue(direct_instructions(plan_.operand(), a_.depth, mapped_ && by_16_bytes()));
+    const std::size_t begin = trace.ops.size();
+    const int length = tile_length(task, step, false);
+    trace.issue(length / 3);
     const int width = a_.width(first, task.last);
     bool loaded = false;
     for (int k = 0; k < width; k += 4)
       loaded |=
           load_rows(first + static_cast<std::uint32_t>(k), std::min(4, width - k), col, trace);
-    load_index(task, std::min(step + 1, last_step(task)), trace);
+    if (step < last_step(task)) load_index(task, step + 1, trace);
     trace.wait(kValueBoard);
     if (step < last_step(task)) load_values(task, step + 1, trace);
     if (loaded) trace.wait(kDataBoard);
+    trace.complete(begin, length - kMmasPerGroup);
     trace.mma(kMmasPerGroup);
   }
 
@@ -309,14 +359,17 @@ class ProductTrace final : public LaunchTrace {
 
   void deliver(const Task& task, std::int64_t index, std::int64_t chunk, std::int64_t col,
                WarpTrace& trace) const {
-    trace.issue(InstructionCounts::kStore * groups_);
+    const bool adds = task.split != 0 && plan_.atomic;
+    if (plan_.operand() == Operand::kInt8) trace.issue(CodeLengths::kInt8Sums * groups_);
+    if (task.split != 0 && !adds) trace.issue(CodeLengths::kPart);
     if (task.split != 0 && !plan_.atomic &&
         !window_tasks::trace_combine_split_window(plan_.tasks, index, chunk, slot_vectors(groups_),
                                                   at_.slots, kPartBoard, trace))
       return;
+    const std::size_t begin = trace.ops.size();
     for (int group = 0; group < groups_; ++group)
-      for (int j = 0; j < 2; ++j)
-        store(task, col + group * kGroupCols, j, task.split != 0 && plan_.atomic, trace);
+      for (int j = 0; j < 2; ++j) store(task, col + group * kGroupCols, j, adds, trace);
+    trace.complete(begin, CodeLengths::store(mapped_, adds, groups_));
   }
 
   /// Stores rows 2t + j of the window, 32 columns from `col` on: a lane's four columns in one
@@ -356,6 +409,8 @@ class ProductTrace final : public LaunchTrace {
   std::int64_t b_cols_;
   int a_bytes_, b_bytes_;
   bool mapped_, staged_;
+  CodeLengths code_;
+  GroupLengths group_;
   TraceAddresses at_;
   std::uint64_t gathered_at_;
 };
@@ -422,6 +477,10 @@ WorkDescription describe_work(const std::string& kernel, const PackedMatrix& pac
   const TraceAddresses at = add_arrays(a, plan, work.memory);
   if (operand == Operand::kInt8) add_conversion("largest", a, operand, n, false, at, work);
   if (has_workspace(operand)) add_conversion("convert", a, operand, n, true, at, work);
+  if (plan.atomic)
+    row_windows::add_clear_launch({a.vector_rows, a.rows, n, at.tasks, at.c, CodeLengths::kBegin},
+                                  std::make_shared<const window_tasks::Tasks>(plan.tasks),
+                                  window_tasks::CombineMethod::kAtomic, work);
   for (std::int64_t i = 0; i < schedule.thread_blocks(); ++i)
     work.thread_blocks.push_back(work_of(a, plan, i));
   work.footprint_bytes = stats(packed).bytes;
