@@ -7,6 +7,11 @@
 // request of the other partition, and device memory is read once.) Writes count where they arrive,
 // are passed on to the home, and never miss.
 //
+// Before the slices of a partition stands NVIDIA's L2 request coalescer: a read of sectors that an
+// SM of the partition has requested, and that the L2 has not answered yet, does not reach the slice
+// but shares the answer. It holds few reads: where many wait for the memory, newer ones take the
+// places of older ones. Copies that bypass the L1 are not joined.
+//
 // A group is a set of slices with all their lines. Groups share no state, so they run in parallel
 // and the result does not depend on the number of threads.
 #pragma once
@@ -80,18 +85,18 @@ class MemoryGroup {
   Slice& slice(int partition, int slice) {
     return slices_[static_cast<std::size_t>(partition * slices_per_group_ + slice / kGroups)];
   }
-  /// The last read of a line by a cluster of SMs: requests for the same line before its answer
-  /// share the answer.
+  /// The last read of a line by an SM of a partition. Requests for the same sectors that arrive
+  /// before the answer share it.
   struct Asked {
     std::uint32_t line = SectoredCache::kNoLine;
     std::uint8_t sectors = 0;
-    int cluster = 0;
+    int partition = 0;
     double done = 0;
     double open_until = 0;  // the end of sharing
   };
 
-  Asked& asked(std::uint32_t line, int cluster) {
-    return asked_[(line / kGroups * 31 + static_cast<std::uint32_t>(cluster) * 7919) %
+  Asked& asked(std::uint32_t line, int partition) {
+    return asked_[(line / kGroups * 31 + static_cast<std::uint32_t>(partition) * 7919) %
                   asked_.size()];
   }
   double occupy(double& free, double time, double cycles);
@@ -108,7 +113,7 @@ class MemoryGroup {
   std::vector<Slice> slices_;  // [partitions * slices_per_group_]
   double now_ = 0;             // arrival time of the current request
   double dram_free_ = 0;
-  std::vector<Asked> asked_ = std::vector<Asked>(8192);
+  std::vector<Asked> asked_;  // open reads, by a hash of their line
   MemoryCounts counts_;
 };
 

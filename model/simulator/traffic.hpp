@@ -48,7 +48,7 @@ struct MemoryCounts {
   std::int64_t sm_read = 0;    // sectors that SMs requested from the L2
   std::int64_t sm_write = 0;   // sectors that SMs wrote, including atomics
   std::int64_t sm_hits = 0;    // sectors of both that hit in the near partition
-  std::int64_t coalesced = 0;  // sectors that another SM of the cluster was already waiting for
+  std::int64_t coalesced = 0;  // sectors that another SM of the partition was already waiting for
   std::int64_t far_read = 0;   // sectors that one partition requested from the other
   std::int64_t far_write = 0;
   std::int64_t far_hits = 0;

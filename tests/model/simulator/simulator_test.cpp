@@ -13,6 +13,7 @@
 #include "formats/base/registry.hpp"
 #include "kernels/spmm_kernel.hpp"
 #include "model/simulator/counters.hpp"
+#include "model/simulator/memory.hpp"
 #include "model/simulator/report.hpp"
 #include "tests/support.hpp"
 
@@ -399,6 +400,33 @@ TEST_CASE("two partitions read memory once and request lines from their home") {
   CHECK(counts.dram_read == sectors);
   CHECK(counts.far_read == sectors);  // each sector is homed far from one of the partitions
   CHECK(counts.sm_read + counts.coalesced >= 2 * sectors);
+}
+
+TEST_CASE("a partition joins reads that its L2 has not answered yet, and no others") {
+  Machine machine = toy_machine(8);
+  machine.partitions = 2;
+  const std::uint32_t line = 5;
+  const Home home = home_of(line, machine.partitions);
+  MemoryGroup memory(machine, home.group());
+  const int near = home.partition, far = 1 - home.partition;  // SMs; two more are next to each
+  const auto read = [&](int sm, double time, std::uint8_t sectors) {
+    Request request{.time = time, .line = line, .sectors = sectors};
+    memory.serve(request, sm);
+    return request.done;
+  };
+  const auto joined = [&] { return memory.counts().coalesced; };
+
+  const double from_memory = read(near, 0, 0b0011);
+  CHECK(read(near + 2, machine.l2_latency + 50, 0b0001) == from_memory);
+  CHECK(joined() == 1);
+  read(near + 4, machine.l2_latency + 60, 0b0100);  // another sector
+  read(far, machine.l2_latency + 70, 0b0100);       // through the other partition
+  CHECK(joined() == 1);
+  read(near, 10000, 0b0001);  // hits
+  read(near + 2, 10004, 0b0001);
+  CHECK(joined() == 2);
+  read(near + 4, 10000 + machine.l2_latency / 2, 0b0001);  // the slice has answered
+  CHECK(joined() == 2);
 }
 
 TEST_CASE("the simulation is the same for any number of threads, and slower with a slower L2") {
