@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "formats/base/check.hpp"
 #include "kernels/gpu_spgemm.hpp"
 
 namespace tessera::spgemm {
@@ -75,7 +76,10 @@ class Reports {
     for (unsigned turn = 1; epoch.load(std::memory_order_acquire) != report.epoch; ++turn) {
       if (turn % kTurns != 0) continue;
       const cudaError_t state = cudaStreamQuery(stream);
-      if (state != cudaErrorNotReady) cuda_check(state, "waiting for a report of the device");
+      if (state == cudaErrorNotReady) continue;
+      cuda_check(state, "waiting for a report of the device");
+      require(epoch.load(std::memory_order_acquire) == report.epoch,
+              "a launch on the device has ended without its report");
     }
     return on_host_->value;
   }
