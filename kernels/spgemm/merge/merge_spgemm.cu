@@ -130,19 +130,6 @@ struct Writer {
   }
 };
 
-/// Adds an amount of each lane to the sum of its tile, -1 for none. Most often the lanes of a warp
-/// have one tile, whose sum is added to once.
-__device__ inline void add_to_tile(row_bins::Sum* of_tiles, int tile, int amount) {
-  const int first = __shfl_sync(kWholeWarp, tile, 0);  // lane 0 has a tile if any lane has
-  if (__all_sync(kWholeWarp, tile == first || tile < 0)) {
-    const int all = __reduce_add_sync(kWholeWarp, amount);
-    if (threadIdx.x % 32 == 0 && all > 0)
-      atomicAdd(of_tiles + first, static_cast<row_bins::Sum>(all));
-  } else if (amount > 0) {
-    atomicAdd(of_tiles + tile, static_cast<row_bins::Sum>(amount));
-  }
-}
-
 /// Merges a task before `last` by a group of kWidth lanes. All groups of a warp stay until the last
 /// one has finished.
 template <int kWidth, bool kMultiply, bool kScales>
@@ -173,12 +160,10 @@ __device__ void merge_task(std::int64_t task, std::int64_t last, const Tasks& ta
   }
   if constexpr (kMultiply) {
     writer.flush(merged, to, lane);
-  } else {
-    const bool is_mine = task < last && lane == 0;
-    if (is_mine) merged.lengths[row] = writer.count;
+  } else if (task < last && lane == 0) {
+    merged.lengths[row] = writer.count;
     if (merged.of_tiles != nullptr)
-      add_to_tile(merged.of_tiles, task < last ? static_cast<int>(row / spgemm::kTile) : -1,
-                  is_mine ? writer.count : 0);
+      atomicAdd(merged.of_tiles + row / spgemm::kTile, static_cast<row_bins::Sum>(writer.count));
   }
 }
 
