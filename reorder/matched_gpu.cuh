@@ -34,7 +34,7 @@ class OnGpu {
     T* data_;
   };
 
-  /// For a pattern of so many rows and columns; `bytes` is what the arrays of the search take.
+  /// For a pattern of rows x cols. The arrays of the search take `bytes`.
   OnGpu(std::int32_t rows, std::int32_t cols, std::int64_t bytes, cudaStream_t stream,
         PhaseTimes* times)
       : stream_(stream),

@@ -60,10 +60,16 @@ const Choice& choice_of(const Counted& product) {
 /// instructions whose predicate is false: MMAs of bricks that a block of two brick rows lacks
 /// (cutespmm), and of rows and columns that a warp of tall_spmm lacks.
 TraceTolerance tolerance_of(const Counted& product) {
-  TraceTolerance tolerance{.instructions = 0.09, .l1_sectors = 0.16, .l2_reads = 0.20};
+  TraceTolerance tolerance{.instructions = 0.06, .l1_sectors = 0.12, .l2_reads = 0.15};
+  const auto has = [&](const char* text) { return product.params.find(text) != std::string::npos; };
   if (product.kernel == "dense_spmm") tolerance.l1_sectors = INFINITY;
   if (product.kernel == "tall_spmm") tolerance.mma = 0.25;
-  if (product.params.find("tile_rows = 32") != std::string::npos) tolerance.mma = 0.01;
+  if (has("tile_rows = 32")) tolerance.mma = 0.01;
+  // What is left, rounded up: teams of parts of one TC block, and tiles of 128 columns, are not
+  // counted piece by piece; the sectors of eight columns of dgsparse are off by 14 %.
+  if (product.kernel == "tessera_spmm" && has("max_blocks = 1 ")) tolerance.instructions = 0.09;
+  if (product.kernel == "tca_spmm" && has("tile_cols = 128")) tolerance.instructions = 0.065;
+  if (product.kernel == "dgsparse" && has("columns = 8 ")) tolerance.l1_sectors = 0.15;
   return tolerance;
 }
 
@@ -87,7 +93,7 @@ TEST_CASE("the traces have the instructions that an H200 counted, within three p
     const TraceTolerance tolerance = tolerance_of(product);
     CHECK(counts_beyond(counts, product.counts, tolerance) == "");
     TraceCounts more = product.counts;
-    more.instructions *= 1.2;
+    more.instructions *= 1.15;
     CHECK(counts_beyond(counts, more, tolerance) != "");
     differences[product.kernel].push_back(
         std::abs(difference(counts.instructions, product.counts.instructions)));

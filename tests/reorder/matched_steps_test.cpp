@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "reorder/matched_partners.hpp"
+#include "reorder/matched_threads.hpp"
 #include "reorder/matched_windows.hpp"
 #include "tests/support.hpp"
 
@@ -14,21 +15,6 @@ namespace tessera {
 namespace {
 
 using matched::Key;
-
-/// A team of one thread.
-struct OneThread {
-  std::vector<Key>* memory;
-
-  void* shared() const { return memory->data(); }
-  bool is_first() const { return true; }
-  void sync() const {}
-  void add(std::uint32_t* sum, std::uint32_t value) const { *sum += value; }
-  Key largest(Key mine) const { return mine; }
-  template <class Body>
-  void for_each(std::uint32_t count, Body body) const {
-    for (std::uint32_t i = 0; i < count; ++i) body(i);
-  }
-};
 
 std::uint32_t columns_of(const CsrMatrix& a, const std::vector<std::int32_t>& order, int window) {
   std::set<std::int32_t> columns;
@@ -67,9 +53,10 @@ TEST_CASE("two windows have changed rows when no other swap leaves them cheaper"
                                  masks.data(),
                                  swapped.data(),
                                  columns.data()};
-    std::vector<Key> memory(matched::SwapRows::kSharedBytes / sizeof(Key), 0x5a5a5a5a5a5a5a5a);
+    matched::Scratch scratch;
+    scratch.shared.assign(matched::SwapRows::kSharedBytes / sizeof(Key), 0x5a5a5a5a5a5a5a5a);
 
-    for (const std::int64_t window : {0, 1}) step(OneThread{&memory}, window);
+    for (const std::int64_t window : {0, 1}) step(matched::Alone(scratch), window);
 
     CHECK(std::set<std::int32_t>(swapped.begin(), swapped.end()).size() == 16);
     CHECK(columns[0] == columns_of(a, swapped, 0));

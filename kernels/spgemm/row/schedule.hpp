@@ -388,10 +388,10 @@ TESSERA_HOST_DEVICE constexpr int most_of_long(std::int32_t length) {
   return length < kMost ? length : kMost;
 }
 
-/// True for a thread block's task whose sums have hardly a second product: its segments have at
-/// least so many columns of C on average, as where a row of A meets a hub of B. The first product
-/// of a sum writes its column.
+/// The columns of C per segment, on average, from which hardly a sum has a second product: a row of
+/// A meets a hub of B there.
 constexpr int kColumnsOfHub = 512;
+/// True for a thread block's task in which the first product of a sum writes its column.
 TESSERA_HOST_DEVICE constexpr bool writes_cols_with_sums(const Task& task, int columns) {
   return columns >= kColumnsOfHub * task.nonzeros;
 }

@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(kAddThreads)
   add_products_from(grid_thread(), grid_threads(), nonzeros_of_a, a_cols, b_offsets, products);
 }
 
-/// The thread blocks that add products of so many nonzeros of A, at least one.
+/// The number of thread blocks of add_all_products, at least one.
 inline unsigned blocks_to_add(std::int64_t nonzeros_of_a) {
   constexpr std::int64_t kMostThreads = 1024 * kAddThreads;
   return grid_for(nonzeros_of_a < kMostThreads ? nonzeros_of_a : kMostThreads, kAddThreads);
