@@ -82,8 +82,8 @@ TEST_CASE("the traces have the instructions that an H200 counted, within three p
   const CsrMatrix a = counted_matrix("even");
   std::map<std::string, std::vector<double>> differences;
   for (const Counted& product : products) {
-    // The others have the same instructions, and take longer.
-    if (product.matrix != "even" || product.n != 32 || !is_selected(product.kernel)) continue;
+    // Wider ones have the same instructions, and take longer.
+    if (product.matrix != "even" || product.n > 32 || !is_selected(product.kernel)) continue;
     CAPTURE(product.kernel);
     CAPTURE(product.params);
     const TracedProduct traced(choice_of(product), a, product.n);
@@ -116,7 +116,7 @@ TEST_CASE(
     last = product.kernel;
     const bool is_quick = product.kernel == "sputnik" || product.kernel == "acc_spmm" ||
                           product.kernel == "tessera_spmm" || product.kernel == "rows_spmm";
-    if (product.n != 32 || !is_selected(product.kernel) || !(all || (is_first && is_quick)))
+    if (product.n > 32 || !is_selected(product.kernel) || !(all || (is_first && is_quick)))
       continue;
     CAPTURE(product.kernel);
     CAPTURE(product.params);

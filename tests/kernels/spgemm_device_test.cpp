@@ -331,15 +331,23 @@ TEST_CASE("merge_spgemm waits for C's nonzeros where products are too many to ma
   }
 }
 
+/// Each choice that keeps C's structure repeats its products.
+void check_all_again(const std::vector<Operands>& cases) {
+  for (const Operands& operands : cases)
+    for (const SpgemmChoice& choice : spgemm_choices())
+      if (Registry<GpuSpgemm>::instance().contains(choice.kernel))
+        for (const MemorySource source : {MemorySource::kMalloc, MemorySource::kPool})
+          check_again(choice, operands, source);
+}
+
 TEST_CASE("a product whose structure is kept is repeated for other values") {
   if (no_gpu()) return;
-  for (const auto& cases : {awkward_shapes(), empty_products(), regular_patterns(), many_lengths(),
-                            hubs(), long_rows()})
-    for (const Operands& operands : cases)
-      for (const SpgemmChoice& choice : spgemm_choices())
-        if (Registry<GpuSpgemm>::instance().contains(choice.kernel))
-          for (const MemorySource source : {MemorySource::kMalloc, MemorySource::kPool})
-            check_again(choice, operands, source);
+  SUBCASE("awkward shapes") { check_all_again(awkward_shapes()); }
+  SUBCASE("empty products") { check_all_again(empty_products()); }
+  SUBCASE("regular patterns") { check_all_again(regular_patterns()); }
+  SUBCASE("many lengths") { check_all_again(many_lengths()); }
+  SUBCASE("hubs") { check_all_again(hubs()); }
+  SUBCASE("long rows") { check_all_again(long_rows()); }
 }
 
 TEST_CASE("row_spgemm keeps products whose codes have any size, and lists of any length") {
