@@ -42,6 +42,7 @@ struct Arithmetic {
                                   // of its matrix; kInteger only
   Storage storage = {};           // of B and C in memory; a tensor-core kernel that stores B in 16
                                   // bits has MMAs of that type, whose input_error counts it
+  int roundings_of_c = 1;         // of an element to C's type, where that has 16 bits
   bool adds_in_memory = false;    // sums may meet in memory, by additions that flush subnormals
   bool multiplies_padding = false;  // kFp32 only: zeros that fill a tile meet B, whose infinities
                                     // and NaNs make NaNs of them, as they do in tensor cores

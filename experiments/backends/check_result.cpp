@@ -151,11 +151,14 @@ bool rounds_stored_operands(const Arithmetic& arithmetic) {
   return arithmetic.storage.b != ElementType::kFp32 && arithmetic.sum == Arithmetic::Sum::kFp32;
 }
 
-/// Adds the error of rounding the result to its type in memory.
-void add_result_storage(ElementType type, ElementBound& bound) {
+/// Adds the error of rounding the result to its type in memory, as often as the kernel does.
+void add_result_storage(const Arithmetic& arithmetic, ElementBound& bound) {
+  const ElementType type = arithmetic.storage.c;
   if (type == ElementType::kFp32) return;
-  bound.relative = combine(rounding_error(type), bound.relative);
-  bound.absolute = (1 + rounding_error(type)) * bound.absolute + underflow_error(type);
+  for (int i = 0; i < arithmetic.roundings_of_c; ++i) {
+    bound.relative = combine(rounding_error(type), bound.relative);
+    bound.absolute = (1 + rounding_error(type)) * bound.absolute + underflow_error(type);
+  }
 }
 
 /// A bound for each row of a matrix.
@@ -203,7 +206,7 @@ ErrorBound bound_of(const CsrMatrix& a, const Sums& sums) {
           (1 + bound.relative) * underflow_error(b) * largest_a * static_cast<double>(nnz);
       bound.relative = combine(rounding_error(b), bound.relative);
     }
-    add_result_storage(arithmetic.storage.c, bound);
+    add_result_storage(arithmetic, bound);
     bounds.set(row, bound);
   }
   return bounds.bound();
@@ -232,7 +235,7 @@ ErrorBound bound_of(const SampledComputation& computation) {
       bound.absolute =
           (1 + kRounding) * bound.absolute * largest_finite(a.row_values(row)) + underflow_bound(1);
     }
-    add_result_storage(arithmetic.storage.c, bound);
+    add_result_storage(arithmetic, bound);
     bounds.set(row, bound);
   }
   return bounds.bound();

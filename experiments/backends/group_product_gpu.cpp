@@ -34,9 +34,9 @@ RankResult run_rank(const GroupMultiplication& m, DeviceCommunicator& comm) {
   const std::int64_t n = m.b.cols;
   DistributedSpmmPlan plan(m.a, n, m.kernel.options(), m.distribution, comm);
   const PartOfProduct& part = plan.part();
-  const DeviceArray<float> b(own_rows(m.b, part).values);
-  PoisonedOutput output(ElementType::kFp32, part.rows.size() * static_cast<std::size_t>(n));
-  auto* c = static_cast<float*>(output.data());
+  const DeviceArray<std::byte> b = upload_as(plan.storage().b, own_rows(m.b, part).values);
+  PoisonedOutput output(plan.storage().c, part.rows.size() * static_cast<std::size_t>(n));
+  void* c = output.data();
   const auto fresh = [&] {
     output.poison();
     cuda_check(cudaDeviceSynchronize(), "poisoning C");

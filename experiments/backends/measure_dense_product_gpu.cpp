@@ -135,12 +135,15 @@ void count(const Multiplication& m, const std::string& algorithm,
 
 }  // namespace
 
-BackendResult measure_dense_product(const Multiplication& m, GpuMultiplication& gpu) {
+BackendResult measure_dense_product(const Multiplication& m, GpuMultiplication& gpu,
+                                    std::span<const std::uint16_t> b_in_16_bits) {
   const std::int64_t rows = m.a.rows(), n = m.b.cols;
   const cudaStream_t stream = nullptr;
 
   const Storage storage = m.kernel.arithmetic().storage;
-  DeviceArray<std::byte> b = upload_as(storage.b, m.b.values);
+  DeviceArray<std::byte> b = b_in_16_bits.empty()
+                                 ? upload_as(storage.b, m.b.values)
+                                 : DeviceArray<std::byte>(std::as_bytes(b_in_16_bits));
   PoisonedOutput output(storage.c, static_cast<std::size_t>(rows * n));
   const Operands operands{b.data(), output.data()};
   const Choice choice = choose(gpu, operands, m.point.measure, stream);

@@ -9,11 +9,26 @@ void DeviceTurn::open(std::function<void()> open) {
   {
     const std::lock_guard lock(mutex_);
     ++asked_;
+    is_opening_ = true;
   }
   opening_ = std::jthread([this, open = std::move(open)] {
     open();
+    {
+      const std::lock_guard lock(mutex_);
+      is_opening_ = false;
+    }
     end_turn();
   });
+}
+
+bool DeviceTurn::is_open() const {
+  const std::lock_guard lock(mutex_);
+  return !is_opening_;
+}
+
+void DeviceTurn::wait_until_open() const {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !is_opening_; });
 }
 
 void DeviceTurn::close() {

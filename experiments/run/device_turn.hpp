@@ -19,6 +19,9 @@ class DeviceTurn {
   /// Starts to open the device: `open` has the first turn, and the caller goes on meanwhile. Before
   /// any thread asks for a turn.
   void open(std::function<void()> open);
+  /// False while open() works.
+  bool is_open() const;
+  void wait_until_open() const;
 
   /// No thread gets a turn any more: those that ask wait until the process ends. For a device that
   /// is lost, whose state would fail the points of all threads. By the thread that has the turn.
@@ -46,9 +49,9 @@ class DeviceTurn {
   void end_turn();
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  mutable std::condition_variable changed_;
   std::uint64_t asked_ = 0, served_ = 0;  // turns that were asked for, and that have ended
-  bool closed_ = false;
+  bool is_opening_ = false, closed_ = false;
   std::optional<std::size_t> user_ = {};
   std::jthread opening_ = {};
 };

@@ -125,10 +125,11 @@ struct PointRunner::State {
   void run(const Point& point, const PointIdentity& identity, Record& record);
 
   /// What `ask` returns. To ask may wait for the start of the driver, as the other threads' points
-  /// do.
+  /// do; the thread that opens the device starts it.
   template <class Ask>
-  auto awaited(Ask ask) {
+  auto awaited(const Point& point, Ask ask) {
     const Stopwatch watch;
+    if (turn != nullptr && backend_traits(point.backend).needs_gpu) turn->wait_until_open();
     auto answer = ask();
     if (turn != nullptr) waited_s += watch.seconds();
     return answer;
@@ -164,6 +165,7 @@ struct PointRunner::State {
   void run_task(const Ordering& ordering, const Point& point, const LoadedInput& source,
                 const Backend& backend, Record& record);
 
+  void prepare_while_opening(const Point& point, const LoadedInput& source);
   const OrderedInput& ordered(const Point& point, const LoadedInput& source, Record& record);
   Point with_kernel(Point point, const OrderedInput& a, Record& record);
   void check(const Multiplication& m, const GpuLimits& gpu, const LoadedInput& source,
@@ -185,14 +187,28 @@ void PointRunner::State::run(const Point& point, const PointIdentity& identity, 
     record.right = matrix_part(inputs.right(sparse_product(point)));
   }
   record.prep = {.load_s = source.file.load_s, .load_from_cache = source.file.from_cache};
+  prepare_while_opening(point, source);
   at = {"backend", point.backend};
-  // After the matrices, which can be read meanwhile.
-  const BackendChoice choice = awaited([&] { return find_backend(point.backend); });
+  const BackendChoice choice = awaited(point, [&] { return find_backend(point.backend); });
   require<Unsupported>(choice.missing.empty(), "{}", choice.missing);
 
   std::visit([&](const auto& task) { run_task(task, point, source, *choice.backend, record); },
              point.task);
   record.origin = choice.backend->origin();
+}
+
+/// Makes the inputs of a dense product while the device is not there yet, which run_task() finds
+/// then.
+void PointRunner::State::prepare_while_opening(const Point& point, const LoadedInput& source) {
+  const auto* product = std::get_if<DenseProduct>(&point.task);
+  if (turn == nullptr || turn->is_open() || product == nullptr || product->kernel.name == kAuto ||
+      !backend_traits(point.backend).needs_gpu)
+    return;
+  at = {"order", point.reorder.name};
+  const OrderedInput& a = inputs.ordered(point, source);
+  at = {"format", product->format.name};
+  inputs.packed(product->format, a);
+  inputs.ordered_dense_b(*product, source, a);
 }
 
 const OrderedInput& PointRunner::State::ordered(const Point& point, const LoadedInput& source,
@@ -224,7 +240,7 @@ void PointRunner::State::run_task(const DenseProduct& requested, const Point& gi
   const Point point = requested.kernel.name == kAuto ? with_kernel(given, a, record) : given;
   const DenseProduct& product = dense_product(point);
   const auto kernel = make_registered<SpmmKernel>(product.kernel);
-  const GpuLimits gpu = awaited([&] { return backend.gpu_limits(point); });
+  const GpuLimits gpu = awaited(point, [&] { return backend.gpu_limits(point); });
   kernel->set_gpu(gpu);
   at = {"format", product.format.name};
   const PackedInput& packed = inputs.packed(product.format, a);

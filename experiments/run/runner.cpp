@@ -321,6 +321,7 @@ class Run {
       assignment.place = places_[place];
       if (handout_.has_suspects()) assignment.place->lanes.resize(1);
       assignment.opens = opens_;
+      assignment.opening = &opening_;
       assignment.tells_machine = awaits_machine() && looks_ == nullptr;
       assignment.asks_for_more = true;
     } else {
@@ -515,6 +516,7 @@ class Run {
 
   const RunOptions& options_;
   std::string opens_;                 // the backend whose device the workers open at their start
+  OpeningOrder opening_ = {};         // of these devices
   std::unique_ptr<OwnProcess> seen_;  // looks at the machine; null where a worker does
   RecordWriter writer_;
   KnownFolder known_;

@@ -14,6 +14,7 @@
 #include "experiments/config/plan.hpp"
 #include "experiments/records/record.hpp"
 #include "experiments/run/gpu_pipeline.hpp"
+#include "experiments/run/opening_order.hpp"
 
 namespace tessera {
 
@@ -29,9 +30,10 @@ struct Assignment {
   double launch_timeout_s = 60;
   // These are for a process that measures on a GPU.
   std::optional<WorkerPlace> place = {};
-  std::string opens = {};      // the backend whose device it opens at its start; empty for none
-  bool tells_machine = false;  // what a probe of the device sees
-  bool asks_for_more = false;  // its lanes ask for points, in place of ending
+  std::string opens = {};  // the backend whose device it opens at its start; empty for none
+  const OpeningOrder* opening = nullptr;  // when; there is one where it opens any
+  bool tells_machine = false;             // what a probe of the device sees
+  bool asks_for_more = false;             // its lanes ask for points, in place of ending
 
   std::size_t lanes() const { return place ? place->lanes.size() : 1; }
 };

@@ -234,8 +234,11 @@ void run_lane(Shared& shared, std::size_t lane) {
 /// Starts to open the device, while the lanes do what needs none.
 void open_device(Shared& shared) {
   shared.turn.open([&shared] {
-    const BackendChoice choice = find_backend(shared.assignment.opens);
-    if (choice.missing.empty()) choice.backend->open_device();
+    {
+      const OpeningOrder::Held alone(*shared.assignment.opening);
+      const BackendChoice choice = find_backend(shared.assignment.opens);
+      if (choice.missing.empty()) choice.backend->open_device();
+    }
     if (!shared.assignment.tells_machine) return;
     try {
       shared.teller.tell({{"event", "machine"}, {"seen", look_at_gpu()}});

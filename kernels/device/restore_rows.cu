@@ -25,31 +25,43 @@ __global__ void gather(const Piece* __restrict__ c, const std::int32_t* __restri
 }
 
 template <class Piece>
-void launch(const float* c, const std::int32_t* new_of_old, std::int32_t rows, std::int64_t pieces,
-            float* out, cudaStream_t stream) {
+void launch(const void* from, const std::int32_t* places, std::int32_t rows, std::int64_t row_bytes,
+            void* out, cudaStream_t stream) {
+  const std::int64_t pieces = row_bytes / static_cast<std::int64_t>(sizeof(Piece));
   unsigned lanes = 1;
   while (lanes < kThreads && lanes < pieces) lanes *= 2;
   const unsigned rows_per_block = kThreads / lanes;
   const auto blocks =
       static_cast<unsigned>((std::int64_t{rows} + rows_per_block - 1) / rows_per_block);
   gather<<<blocks, dim3(lanes, rows_per_block), 0, stream>>>(
-      reinterpret_cast<const Piece*>(c), new_of_old, rows, pieces, reinterpret_cast<Piece*>(out));
+      static_cast<const Piece*>(from), places, rows, pieces, static_cast<Piece*>(out));
 }
-
-bool aligned(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0; }
 
 }  // namespace
 
-void restore_rows(const float* c, const std::int32_t* new_of_old, std::int32_t rows, std::int64_t n,
-                  float* out, cudaStream_t stream) {
-  if (rows == 0 || n == 0) return;
-  if (n % 4 == 0 && aligned(c) && aligned(out))
-    launch<float4>(c, new_of_old, rows, n / 4, out, stream);
+void gather_rows(const void* from, const std::int32_t* places, std::int32_t rows,
+                 std::int64_t row_bytes, void* out, cudaStream_t stream) {
+  if (rows == 0 || row_bytes == 0) return;
+  const auto is_multiple_of = [&](std::uintptr_t bytes) {
+    return (reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(out) |
+            static_cast<std::uintptr_t>(row_bytes)) %
+               bytes ==
+           0;
+  };
+  if (is_multiple_of(sizeof(float4)))
+    launch<float4>(from, places, rows, row_bytes, out, stream);
+  else if (is_multiple_of(sizeof(float)))
+    launch<float>(from, places, rows, row_bytes, out, stream);
   else
-    launch<float>(c, new_of_old, rows, n, out, stream);
+    launch<std::uint16_t>(from, places, rows, row_bytes, out, stream);
   cuda_check(cudaGetLastError(), "launching restore_rows");
 }
 
-void load_restore_rows() { load_now(gather<float4>, gather<float>); }
+void restore_rows(const float* c, const std::int32_t* new_of_old, std::int32_t rows, std::int64_t n,
+                  float* out, cudaStream_t stream) {
+  gather_rows(c, new_of_old, rows, n * static_cast<std::int64_t>(sizeof(float)), out, stream);
+}
+
+void load_restore_rows() { load_now(gather<float4>, gather<float>, gather<std::uint16_t>); }
 
 }  // namespace tessera

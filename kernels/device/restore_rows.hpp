@@ -13,6 +13,10 @@ namespace tessera {
 void restore_rows(const float* c, const std::int32_t* new_of_old, std::int32_t rows, std::int64_t n,
                   float* out, cudaStream_t stream);
 
+/// The same for rows of `row_bytes` bytes, a multiple of 2, at addresses that are one.
+void gather_rows(const void* from, const std::int32_t* places, std::int32_t rows,
+                 std::int64_t row_bytes, void* out, cudaStream_t stream);
+
 /// Loads its kernels onto the current device, so that the first launch does not wait for it.
 void load_restore_rows();
 

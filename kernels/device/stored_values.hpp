@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -10,8 +11,11 @@
 
 namespace tessera {
 
-/// The values in that type, rounded to nearest even on the host. A NaN whose bits are all set,
-/// which no instruction of the device gives, keeps that.
+/// The values in a type of 16 bits, rounded to nearest even on the host. A NaN whose bits are all
+/// set, which no instruction of the device gives, keeps that.
+std::vector<std::uint16_t> stored_in_16_bits(ElementType type, std::span<const float> values);
+
+/// The values in that type, likewise.
 DeviceArray<std::byte> upload_as(ElementType type, std::span<const float> values);
 
 /// The values of memory [elements of that type], which may be of the device. Of an element whose

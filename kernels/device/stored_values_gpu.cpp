@@ -12,11 +12,16 @@ constexpr std::uint16_t kAllHalfBits = 0xffff;
 
 }  // namespace
 
-DeviceArray<std::byte> upload_as(ElementType type, std::span<const float> values) {
-  if (type == ElementType::kFp32) return DeviceArray<std::byte>(std::as_bytes(values));
+std::vector<std::uint16_t> stored_in_16_bits(ElementType type, std::span<const float> values) {
   std::vector<std::uint16_t> bits = to_16_bits(type, values);
   for (std::size_t i = 0; i < bits.size(); ++i)
     if (std::bit_cast<std::uint32_t>(values[i]) == kAllBits) bits[i] = kAllHalfBits;
+  return bits;
+}
+
+DeviceArray<std::byte> upload_as(ElementType type, std::span<const float> values) {
+  if (type == ElementType::kFp32) return DeviceArray<std::byte>(std::as_bytes(values));
+  const std::vector<std::uint16_t> bits = stored_in_16_bits(type, values);
   return DeviceArray<std::byte>(std::as_bytes(std::span<const std::uint16_t>(bits)));
 }
 

@@ -39,29 +39,32 @@ class DistributedSpmmPlan {
   DistributedSpmmPlan(DistributedSpmmPlan&&) noexcept;
   DistributedSpmmPlan& operator=(DistributedSpmmPlan&&) noexcept;
 
-  /// Enqueues C [M_p x n] = alpha A_p B + beta C, both row-major without gaps in FP32 on the plan's
-  /// device: `b` [K_p x n] are this rank's rows of B, `c` its rows of C. Every rank calls it. Does
+  /// Enqueues C [M_p x n] = alpha A_p B + beta C, both row-major without gaps on the plan's device,
+  /// in the types of storage(): `b` [K_p x n] are this rank's rows of B, `c` its rows of C. Every
+  /// rank calls it. Does
   /// not wait and allocates no memory. C is not read when beta is 0. Runs of one plan share its
   /// buffers and follow each other, on one stream or by events. A rank whose peer fails would wait
   /// for ever in cudaStreamSynchronize(): DeviceCommunicator::wait() does not.
   ///
   /// Throws an Error for a null pointer and on another device than the plan's, std::runtime_error
   /// for an error of NCCL.
-  void run(const float* b, float* c, Scaling scaling = {}, cudaStream_t stream = nullptr);
+  void run(const void* b, void* c, Scaling scaling = {}, cudaStream_t stream = nullptr);
 
   // The three steps of run(), for a caller that has other work meanwhile, or times them. B has to
   // stay as it is until add_received() has run on the stream.
   /// Begins, once what is on the stream has ended, to send and receive rows of B.
-  void start_exchange(const float* b, cudaStream_t stream);
+  void start_exchange(const void* b, cudaStream_t stream);
   /// C = alpha A_p B + beta C of the rows of B that this rank owns; with Exchange::kGathered of all
   /// of them, once they are here.
-  void multiply_own(const float* b, float* c, Scaling scaling, cudaStream_t stream);
+  void multiply_own(const void* b, void* c, Scaling scaling, cudaStream_t stream);
   /// Adds the product of the received rows of B to C, once they are here.
-  void add_received(float* c, float alpha, cudaStream_t stream);
+  void add_received(void* c, float alpha, cudaStream_t stream);
 
   /// The rows that this rank owns, and what it sends and receives; without the matrices.
   const PartOfProduct& part() const;
   std::int64_t n() const;
+  /// The types of B and C, those of the kernel.
+  const Storage& storage() const;
   /// The algorithm of a library that has several, as it was chosen by time; else empty.
   const std::string& algorithm() const;
   /// Bytes of the packed part, and of the buffers for rows of B, on the device.

@@ -1,16 +1,24 @@
 #include "kernels/spmm/distributed/distributed_spmm.hpp"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "formats/base/check.hpp"
 #include "formats/base/registry.hpp"
 #include "formats/csr.hpp"
+#include "kernels/spmm/distributed/stored_rows.hpp"
 #include "kernels/storage.hpp"
 
 namespace tessera {
 namespace {
 
-constexpr std::int64_t kElementBytes = sizeof(float);
+/// The types of the kernel's B and C.
+Storage storage_of(const DistributedOptions& options) {
+  const auto& kernels = Registry<SpmmKernel>::instance();
+  return kernels.make(options.kernel, kernels.resolve(options.kernel, options.params))
+      ->arithmetic()
+      .storage;
+}
 
 std::vector<std::int32_t> rows_of_parts(const CsrMatrix& a, std::int64_t n,
                                         const DistributedOptions& options) {
@@ -40,14 +48,6 @@ bool follow_each_other(const std::vector<std::int32_t>& rows) {
   return rows.empty() || rows.back() - rows.front() + 1 == std::ssize(rows);
 }
 
-/// Rows of a dense matrix, in that order.
-DenseMatrix rows_of(const DenseMatrix& dense, const std::vector<std::int32_t>& rows) {
-  DenseMatrix found(std::ssize(rows), dense.cols);
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    std::ranges::copy(dense.row(rows[i]), found.row(static_cast<std::int64_t>(i)).begin());
-  return found;
-}
-
 }  // namespace
 
 ExchangeBytes bytes_of_part(const ExchangeLists& lists, int part, std::int64_t row_bytes,
@@ -74,7 +74,8 @@ Distribution distribute(const CsrMatrix& a, std::int64_t n, const DistributedOpt
   RowPartition partition = make_partition(a, rows_of_parts(a, n, options), options.parts);
   ExchangeLists needed = needed_rows(a, partition);
   ExchangeLists all = all_rows(partition, needed);
-  const std::int64_t row_bytes = kElementBytes * n;
+  const ElementType type = storage_of(options).b;
+  const std::int64_t row_bytes = static_cast<std::int64_t>(bytes_of(type)) * n;
   const double needed_us = slowest_us(needed, row_bytes, true, options),
                replicated_us = slowest_us(all, row_bytes, false, options);
   const Exchange exchange = options.exchange.value_or(
@@ -90,6 +91,7 @@ Distribution distribute(const CsrMatrix& a, std::int64_t n, const DistributedOpt
           .reason = std::move(reason),
           .needed_us = needed_us,
           .replicated_us = replicated_us,
+          .b = type,
           .row_bytes = row_bytes};
 }
 
@@ -116,6 +118,7 @@ std::int64_t first_if_contiguous(const PartOfProduct& part, const PeerRows& bloc
 
 DenseMatrix exchange_on_host(const Distribution& distribution, const PartOfProduct& part,
                              const DenseMatrix& own, Communicator& comm) {
+  const ElementType type = distribution.b;
   if (distribution.exchange == Exchange::kGathered) {
     const auto& of_col = distribution.partition.of_col;
     DenseMatrix all(std::ssize(of_col), own.cols);
@@ -126,21 +129,25 @@ DenseMatrix exchange_on_host(const Distribution& distribution, const PartOfProdu
       if (rank < part.part) first += rows;
       bytes.push_back(rows * distribution.row_bytes);
     }
-    std::ranges::copy(own.values, all.values.begin() + first * own.cols);
-    comm.all_gather(bytes, all.values.data(), nullptr);
+    std::vector<std::byte> memory(of_col.size() * static_cast<std::size_t>(distribution.row_bytes));
+    std::ranges::copy(bytes_in(type, own.values), memory.begin() + first * distribution.row_bytes);
+    comm.all_gather(bytes, memory.data(), nullptr);
+    read_from(type, memory, all.values);
     return all;
   }
-  const DenseMatrix sent = rows_of(own, part.sent_rows);
+  const std::vector<std::byte> sent = bytes_in(type, rows_of(own, part.sent_rows).values);
   DenseMatrix received(part.remote.cols, own.cols);
+  std::vector<std::byte> memory(static_cast<std::size_t>(received.rows * distribution.row_bytes));
   std::vector<OutgoingBlock> sends;
   std::vector<IncomingBlock> receives;
   for (const PeerRows& block : part.sends)
-    sends.push_back({block.peer, sent.values.data() + block.first * own.cols,
+    sends.push_back({block.peer, sent.data() + block.first * distribution.row_bytes,
                      block.count * distribution.row_bytes});
   for (const PeerRows& block : part.receives)
-    receives.push_back({block.peer, received.values.data() + block.first * own.cols,
+    receives.push_back({block.peer, memory.data() + block.first * distribution.row_bytes,
                         block.count * distribution.row_bytes});
   comm.exchange(sends, receives, nullptr);
+  read_from(type, memory, received.values);
   return received;
 }
 
@@ -149,10 +156,12 @@ DistributedSpmm::DistributedSpmm(DistributedOptions options, std::int64_t n)
       n_(n),
       params_(Registry<SpmmKernel>::instance().resolve(options_.kernel, options_.params)),
       kernel_(Registry<SpmmKernel>::instance().make(options_.kernel, params_)),
-      format_(Registry<Format>::instance().make(kernel_->format(), options_.format)) {
-  const Storage has = kernel_->arithmetic().storage;
-  require<Unsupported>(has == Storage{}, "products on several GPUs have B and C in fp32, not {}/{}",
-                       name_of(has.b), name_of(has.c));
+      format_(Registry<Format>::instance().make(kernel_->format(), options_.format)) {}
+
+Arithmetic DistributedSpmm::arithmetic() const {
+  Arithmetic found = kernel_->arithmetic();
+  if (options_.parts > 1 && options_.exchange != Exchange::kGathered) found.roundings_of_c = 2;
+  return found;
 }
 
 std::string DistributedSpmm::format() const { return CsrPacked::kFormat; }
@@ -184,18 +193,20 @@ std::vector<std::int64_t> DistributedSpmm::terms_per_row(const PackedMatrix& pac
 DenseMatrix DistributedSpmm::emulate_part(const PartOfProduct& part, const DenseMatrix& b,
                                           const DenseMatrix& received, const Generation& generation,
                                           const Scaling& scaling, const DenseMatrix& old_c) const {
-  std::vector<DenseMatrix> results =
-      kernel_->emulate_scaled(*pack(part.local), b, generation, scaling, old_c);
-  require<Unsupported>(results.size() == 1, "{} adds sums to beta C in no fixed order",
-                       options_.kernel);
-  DenseMatrix& c = results.front();
+  const auto product = [&](const CsrMatrix& a, const DenseMatrix& rows, const Scaling& with,
+                           const DenseMatrix& old) {
+    std::vector<DenseMatrix> results =
+        kernel_->emulate_scaled(*pack(a), rows, generation, with, old);
+    require<Unsupported>(results.size() == 1, "{} adds sums to beta C in no fixed order",
+                         options_.kernel);
+    return std::move(results.front());
+  };
+  DenseMatrix c = product(part.local, b, scaling, old_c);
   if (part.remote.rows == 0) return c;
-  const DenseMatrix sums = kernel_->emulate(*pack(part.remote), received, generation);
-  for (std::int64_t i = 0; i < sums.rows; ++i) {
-    const auto row = c.row(part.remote_rows[static_cast<std::size_t>(i)]);
-    for (std::size_t j = 0; j < row.size(); ++j)
-      row[j] = scaled({scaling.alpha, 1}, sums.row(i)[j], &row[j]);
-  }
+  const DenseMatrix sums =
+      product(part.remote, received, {scaling.alpha, 1}, rows_of(c, part.remote_rows));
+  for (std::int64_t i = 0; i < sums.rows; ++i)
+    std::ranges::copy(sums.row(i), c.row(part.remote_rows[static_cast<std::size_t>(i)]).begin());
   return c;
 }
 

@@ -6,7 +6,7 @@
 // element of C is thus alpha s_local + beta c, rounded, plus alpha s_remote, rounded: two sums in
 // place of one. Splitting columns in place of rows hides the exchange of a matrix all of whose rows
 // need rows of B from elsewhere; the second product has only the rows that do, so that a mesh reads
-// and writes little of C again.
+// and writes little of C again. A C of 16 bits is rounded after each of the two.
 #pragma once
 
 #include <memory>
@@ -21,6 +21,7 @@
 #include "kernels/spmm/distributed/partition.hpp"
 #include "kernels/spmm/distributed/split.hpp"
 #include "kernels/spmm_kernel.hpp"
+#include "kernels/storage.hpp"
 
 namespace tessera {
 
@@ -30,7 +31,7 @@ enum class Balance { kNonzeros, kTime };
 struct DistributedOptions {
   int parts = 2;
   /// The kernel of every part, with its parameters and those of its format, defaults where they are
-  /// not given. B and C are in FP32.
+  /// not given. B travels in the type in which the kernel stores it.
   std::string kernel = "tessera_spmm";
   Params::Given params = {};
   Params::Given format = {};
@@ -53,10 +54,11 @@ struct Distribution {
   ExchangeLists needed;      // the rows that have to travel,
   ExchangeLists travelling;  // and those that do
   Exchange exchange = Exchange::kNeeded;
-  std::string reason = {};     // of the exchange, one sentence
-  double needed_us = 0;        // expected time of the slowest part's exchange of needed rows,
-  double replicated_us = 0;    // and of all rows
-  std::int64_t row_bytes = 0;  // of a row of B
+  std::string reason = {};   // of the exchange, one sentence
+  double needed_us = 0;      // expected time of the slowest part's exchange of needed rows,
+  double replicated_us = 0;  // and of all rows
+  ElementType b = ElementType::kFp32;  // the type of B
+  std::int64_t row_bytes = 0;          // of a row of B
 
   std::int64_t bytes_exchanged() const { return travelling.volume() * row_bytes; }
   std::int64_t bound_bytes() const { return needed.connectivity_bound * row_bytes; }
@@ -83,7 +85,7 @@ std::int64_t first_if_contiguous(const PartOfProduct& part, const PeerRows& bloc
 
 /// The rows of B that reach a part, over a communicator for memory of the host: the columns of its
 /// `remote`, or with kGathered all of B in the order of the parts. `own` [K_p x n] are its own
-/// rows.
+/// rows, which travel in B's type.
 DenseMatrix exchange_on_host(const Distribution& distribution, const PartOfProduct& part,
                              const DenseMatrix& own, Communicator& comm);
 
@@ -92,20 +94,20 @@ DenseMatrix exchange_on_host(const Distribution& distribution, const PartOfProdu
 class DistributedSpmm final : public SpmmKernel {
  public:
   /// For a B of n columns, on which the partition may depend. Throws an Error for an unknown
-  /// kernel, format or parameter, and Unsupported for a kernel whose B or C is not in FP32.
+  /// kernel, format or parameter.
   DistributedSpmm(DistributedOptions options, std::int64_t n);
 
   std::string format() const override;
   int version() const override { return kernel_->version(); }
-  Arithmetic arithmetic() const override { return kernel_->arithmetic(); }
+  Arithmetic arithmetic() const override;
   void set_gpu(const GpuLimits& gpu) override { kernel_->set_gpu(gpu); }
   /// Those of both sums of a row, and one more where there are two.
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override;
   DenseMatrix emulate(const PackedMatrix& packed, const DenseMatrix& b,
                       const Generation& generation) const override;
 
-  /// A part's C [M_p x n] = alpha A_p B + beta C: `b` has the rows that it multiplies by `local`,
-  /// `received` those of `remote`. `old_c` is not read where beta is 0.
+  /// A part's C [M_p x n] = alpha A_p B + beta C, in C's type: `b` has the rows that it multiplies
+  /// by `local`, `received` those of `remote`. `old_c` is not read where beta is 0.
   DenseMatrix emulate_part(const PartOfProduct& part, const DenseMatrix& b,
                            const DenseMatrix& received, const Generation& generation,
                            const Scaling& scaling, const DenseMatrix& old_c) const;

@@ -71,19 +71,33 @@ TEST_CASE("the device is open before the first turn, and its opening waits for n
     while (!may_end) std::this_thread::yield();
     is_open = true;
   });
-  bool was_open = false;
+  bool was_open = false, other_was_open = false;
   double waited_s = 0;
   std::thread lane([&] {
     const DeviceTurn::Held held(turn, 0);
     was_open = is_open;
     waited_s = held.waited_s();
   });
+  std::thread other([&] {
+    turn.wait_until_open();
+    other_was_open = is_open;
+  });
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  CHECK_FALSE(turn.is_open());
   may_end = true;
   lane.join();
+  other.join();
 
+  CHECK(turn.is_open());
   CHECK(was_open);
+  CHECK(other_was_open);
   CHECK(waited_s > 0.001);
+}
+
+TEST_CASE("a device that nobody opens is open") {
+  const DeviceTurn turn;
+  turn.wait_until_open();
+  CHECK(turn.is_open());
 }
 
 TEST_CASE("a turn that was closed is nobody's any more") {

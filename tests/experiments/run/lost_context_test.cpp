@@ -6,8 +6,11 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <stdexcept>
+#include <string>
 #include <thread>
 
 #include "experiments/backends/backend.hpp"
@@ -24,24 +27,38 @@ namespace tessera {
 namespace {
 
 /// What is wrong with a device: it is lost at some formats, its process dies at format "coo", the
-/// launch of that format does not end, or its process dies when the device is opened.
-enum class Ill { kIsLost, kKills, kHangs, kKillsAtOpening };
+/// launch of that format does not end, its process dies when the device is opened, or the first of
+/// two is lost at the first point of each of its first processes, while the second is slow.
+enum class Ill { kIsLost, kKills, kHangs, kKillsAtOpening, kFirstIsLost };
+
+constexpr int kLosses = 3;  // of the first of two devices
+
+/// How often the device of that name was opened.
+int openings_of(const std::string& openings, const std::string& device) {
+  std::ifstream lines(openings);
+  int count = 0;
+  for (std::string line; std::getline(lines, line);) count += line == device;
+  return count;
+}
 
 /// Packs as backend "pack" does, on such a device. It is lost at one format with an error of the
 /// runtime, at two with what a library makes of the loss, as CUDA does it.
 class ToyDevice final : public Backend {
  public:
-  explicit ToyDevice(Ill ill) : ill_(ill) {}
+  /// `openings` is a file to which each opening of a device adds a line with its name.
+  ToyDevice(Ill ill, std::string openings) : ill_(ill), openings_(std::move(openings)) {}
 
   std::string origin() const override { return "measured"; }
   bool has_lost_device() const override { return is_lost; }
   void open_device() const override {
     if (ill_ == Ill::kKillsAtOpening) std::raise(SIGSEGV);
+    std::ofstream(openings_, std::ios::app) << name_of_device() << "\n";
   }
 
   PackingResult pack(const PackingInput& input) const override {
     const std::string& format = packing(input.point).format.name;
     if (ill_ == Ill::kIsLost) lose_at(format);
+    if (ill_ == Ill::kFirstIsLost) lose_the_first();
     if (ill_ == Ill::kKills && format == "coo") {
       wait();
       std::raise(SIGSEGV);
@@ -54,6 +71,18 @@ class ToyDevice final : public Backend {
   }
 
  private:
+  static std::string name_of_device() {
+    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    return visible == nullptr ? "" : visible;
+  }
+
+  void lose_the_first() const {
+    wait();
+    if (name_of_device() != "0" || openings_of(openings_, "0") > kLosses) return;
+    is_lost = true;
+    throw std::runtime_error("CUDA error while running the kernel: an illegal memory access");
+  }
+
   /// Long enough for other lanes to begin their points, and to ask for the device.
   static void wait() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
 
@@ -70,6 +99,7 @@ class ToyDevice final : public Backend {
 
   inline static std::atomic<bool> is_lost = false;
   Ill ill_;
+  std::string openings_;
 };
 
 /// A device, and on how many of them a run measures; 0 for a process of one lane. Where it is
@@ -90,7 +120,8 @@ void run(const TemporaryFolder& folder, const Case& of) {
   const Register<Backend> entry{{
       .name = "toy_device",
       .summary = "an ill device, for the tests of runs",
-      .make = [&](const Params&) { return std::make_unique<ToyDevice>(of.ill); },
+      .make =
+          [&](const Params&) { return std::make_unique<ToyDevice>(of.ill, folder / "openings"); },
   }};
   RunOptions options;
   options.out = folder / "out";
@@ -101,9 +132,8 @@ void run(const TemporaryFolder& folder, const Case& of) {
   if (summary.ran != static_cast<int>(plan.entries.size()) || summary.left != 0) std::_Exit(1);
 }
 
-/// The last records of a run on five matrices, by format.
-std::multimap<std::string, Json> records_of_a_run(const Case& of) {
-  const TemporaryFolder folder;
+/// The last records of a run on five matrices, by format. The run is in `folder`.
+std::multimap<std::string, Json> records_of_a_run(const TemporaryFolder& folder, const Case& of) {
   std::string matrices;
   for (int seed = 0; seed < kMatrices; ++seed)
     matrices +=
@@ -124,6 +154,22 @@ std::multimap<std::string, Json> records_of_a_run(const Case& of) {
     found.emplace(record["params"]["format"]["name"], record);
   }
   return found;
+}
+
+std::multimap<std::string, Json> records_of_a_run(const Case& of) {
+  return records_of_a_run(TemporaryFolder(), of);
+}
+
+/// How often each request is recorded in the files of a run.
+std::map<std::string, int> times_recorded(const TemporaryFolder& folder) {
+  std::map<std::string, int> times;
+  for (const auto& file : std::filesystem::directory_iterator(folder / "out")) {
+    std::ifstream lines(file.path());
+    for (std::string line; std::getline(lines, line);)
+      if (const Json record = Json::parse(line); record["type"] == "point")
+        ++times[record["params_hash"]];
+  }
+  return times;
 }
 
 void check(const std::multimap<std::string, Json>& found, const std::string& format,
@@ -151,6 +197,23 @@ TEST_CASE("a lost device costs one point, whatever error tells of it, and the ru
           "the library does not take this case (the process has lost its device)");
     check(found, "tcf", "oom", "no memory for once");
   }
+}
+
+TEST_CASE(
+    "a GPU that is lost again and again fails its points, and another GPU's process goes on") {
+  const TemporaryFolder folder;
+
+  const auto found = records_of_a_run(folder, {Ill::kFirstIsLost, 2});
+
+  std::map<std::string, int> by_status;
+  for (const auto& [format, record] : found) ++by_status[record["status"]];
+  CHECK(by_status ==
+        std::map<std::string, int>{{"ok", 4 * kMatrices - kLosses}, {"failed", kLosses}});
+  const std::map<std::string, int> times = times_recorded(folder);
+  CHECK(std::ssize(times) == 4 * kMatrices);
+  for (const auto& [request, count] : times) CHECK(count == 1);
+  CHECK(openings_of(folder / "openings", "1") == 1);
+  CHECK(openings_of(folder / "openings", "0") >= kLosses);
 }
 
 TEST_CASE("a process that dies costs one point, whatever its other lanes work on") {

@@ -13,8 +13,9 @@
 #include "formats/base/device_memory.hpp"
 #include "formats/csr.hpp"
 #include "formats/io/source.hpp"
+#include "kernels/device/stored_values.hpp"
 #include "kernels/tensor_core/gpu_generation.hpp"
-#include "tests/gpu_child.hpp"
+#include "tests/kernels/spmm/distributed/gpus.hpp"
 #include "tests/support.hpp"
 
 namespace tessera {
@@ -22,19 +23,14 @@ namespace {
 
 constexpr std::size_t kGuard = 64;
 
-/// The GPUs of this machine, at most four; empty, with a message, without NCCL.
-std::vector<int> devices() {
-  int count = 0;
-  if (no_gpu() || cudaGetDeviceCount(&count) != cudaSuccess) return {};
-  const std::vector<int> first = first_devices(std::min(count, 4));
-  try {
-    run_on_devices({0}, [](DeviceCommunicator&) {});
-  } catch (const Unsupported& error) {
-    MESSAGE("skipped: " << error.what());
-    return {};
-  }
-  return first;
-}
+/// A kernel of ours, and the type of its B and C.
+struct Ours {
+  const char *kernel, *storage;
+};
+constexpr Ours kOurs[] = {{"tessera_spmm", "fp32"},
+                          {"rows_spmm", "fp32"},
+                          {"tessera_spmm", "fp16"},
+                          {"rows_spmm", "bf16"}};
 
 DenseMatrix chosen_rows(const DenseMatrix& dense, const std::vector<std::int32_t>& rows) {
   DenseMatrix found(std::ssize(rows), dense.cols);
@@ -70,15 +66,17 @@ std::int64_t wrong_elements(const CsrMatrix& a, const DenseMatrix& b,
   const DenseMatrix expected = DistributedSpmm(options, b.cols)
                                    .emulate_part(part, multiplied, received,
                                                  find_generation(gpu_generation()), scaling, old_c);
-  const DeviceArray<float> own(own_rows(b, part).values);
+  const Storage& storage = plan.storage();
+  const DeviceArray<std::byte> own = upload_as(storage.b, own_rows(b, part).values);
   std::int64_t wrong = 0;
   for (int i = 0; i < 3; ++i) {
     std::vector<float> memory(old_c.values.size() + 2 * kGuard, std::bit_cast<float>(kPoison));
     if (scaling.beta != 0) std::ranges::copy(old_c.values, memory.begin() + kGuard);
-    DeviceArray<float> c(memory);
-    plan.run(own.data(), c.data() + kGuard, scaling);
+    DeviceArray<std::byte> c = upload_as(storage.c, memory);
+    plan.run(own.data(), c.data() + kGuard * bytes_of(storage.c), scaling);
     comm.wait(nullptr);
-    const LaunchOutput output = read_output(c.download(), kGuard, std::ssize(part.rows), b.cols);
+    const LaunchOutput output =
+        read_output(download_as(storage.c, c), kGuard, std::ssize(part.rows), b.cols);
     wrong += output.unwritten + !output.guards_intact + compare_bits(output.c, expected).different;
   }
   return wrong;
@@ -97,24 +95,26 @@ TEST_CASE("every GPU's rows of C have the emulation's bits, however rows of B tr
     for (const char* matrix : {"poisson3d(nx=24)", "rmat(scale=11, edge_factor=8)",
                                "uniform(rows=700, cols=2100, per_row=9)"})
       for (const std::int64_t n : {128, 40, 1})
-        for (const char* kernel : {"tessera_spmm", "rows_spmm"})
+        for (const Ours& ours : kOurs)
           for (const Exchange exchange :
                {Exchange::kNeeded, Exchange::kReplicated, Exchange::kGathered})
             for (const Scaling& scaling : {Scaling{}, Scaling{-0.5f, 2}}) {
               const CsrMatrix a = load_matrix(matrix, false).matrix;
               const DenseMatrix b = random_dense(a.cols, n, 4);
-              const DistributedOptions options{
-                  .parts = comm.size(), .kernel = kernel, .exchange = exchange};
+              const DistributedOptions options{.parts = comm.size(),
+                                               .kernel = ours.kernel,
+                                               .params = {{"storage", std::string(ours.storage)}},
+                                               .exchange = exchange};
               const std::int64_t elements = wrong_elements(a, b, options, scaling, comm);
               const std::lock_guard lock(mutex);
               ++checked;
               if (elements > 0)
-                wrong.push_back(fmt::format("{} n={} {} {} beta={} rank {}: {} elements", matrix, n,
-                                            kernel, name_of(exchange), scaling.beta, comm.rank(),
-                                            elements));
+                wrong.push_back(fmt::format("{} n={} {} {} {} beta={} rank {}: {} elements", matrix,
+                                            n, ours.kernel, ours.storage, name_of(exchange),
+                                            scaling.beta, comm.rank(), elements));
             }
   });
-  CHECK(checked == 108 * std::ssize(gpus));
+  CHECK(checked == 54 * std::ssize(kOurs) * std::ssize(gpus));
   CHECK(fmt::format("{}", fmt::join(wrong, "\n")) == "");
 }
 
