@@ -27,30 +27,39 @@ constexpr GpuLimits kH200Limits{.sms = 132,
                                 .shared_bytes = 233472,
                                 .reserved_shared = 1024};
 
+/// What a thread block takes of an SM. Registers are allocated to warps in units of 256, shared
+/// memory in units of 128 bytes.
+struct BlockNeeds {
+  std::int64_t warps, registers, shared_bytes;
+};
+
+/// `threads` and `shared_bytes` are of a thread block, `registers` of a thread.
+constexpr BlockNeeds needs_of(const GpuLimits& gpu, std::int64_t threads, std::int64_t registers,
+                              std::int64_t shared_bytes) {
+  const auto round_up = [](std::int64_t amount, std::int64_t unit) {
+    return (amount + unit - 1) / unit * unit;
+  };
+  const std::int64_t warps = (threads + 31) / 32;
+  return {warps, warps * round_up(32 * registers, 256),
+          round_up(shared_bytes + gpu.reserved_shared, 128)};
+}
+
 /// The thread blocks of a launch that an SM holds at a time, and the resource that limits them.
 struct Residency {
   std::int64_t thread_blocks;  // 0 where not one fits
   const char* limit;           // "thread blocks", "warps", "registers", "shared memory"
 };
 
-/// `threads` and `shared_bytes` are of a thread block, `registers` of a thread.
 constexpr Residency residency(const GpuLimits& gpu, std::int64_t threads, std::int64_t registers,
                               std::int64_t shared_bytes) {
-  const auto round_up = [](std::int64_t amount, std::int64_t unit) {
-    return (amount + unit - 1) / unit * unit;
-  };
-  // Registers are allocated to warps in units of 256, shared memory in units of 128 bytes.
-  const std::int64_t warps = (threads + 31) / 32;
-  const std::int64_t of_warp = std::max<std::int64_t>(round_up(32 * registers, 256), 1);
-  const std::int64_t shared =
-      std::max<std::int64_t>(round_up(shared_bytes + gpu.reserved_shared, 128), 1);
+  const BlockNeeds needs = needs_of(gpu, threads, registers, shared_bytes);
   Residency found{gpu.thread_blocks, "thread blocks"};
   const auto limit = [&](std::int64_t thread_blocks, const char* name) {
     if (thread_blocks < found.thread_blocks) found = {thread_blocks, name};
   };
-  limit(gpu.warps / warps, "warps");
-  limit(gpu.registers / (of_warp * warps), "registers");
-  limit(gpu.shared_bytes / shared, "shared memory");
+  limit(gpu.warps / needs.warps, "warps");
+  limit(gpu.registers / std::max<std::int64_t>(needs.registers, 1), "registers");
+  limit(gpu.shared_bytes / std::max<std::int64_t>(needs.shared_bytes, 1), "shared memory");
   return found;
 }
 

@@ -34,6 +34,11 @@ struct Launch {
   int registers_per_thread = 0;
   std::int64_t shared_bytes = 0;                  // of a thread block
   std::shared_ptr<const LaunchTrace> trace = {};  // null when the kernel publishes no trace
+
+  bool is_beside = false;   // in another stream than the launch before it: both run at a time
+  int waits = 0;            // of the host for the device, before it launches this
+  int allocations = 0;      // by the host, behind these waits
+  bool hides_wait = false;  // runs while the host waits for what the launch before it has reported
 };
 
 /// The work of one product, in the order of its launches.

@@ -164,6 +164,9 @@ const std::vector<QuantitySpec>& quantity_specs() {
       {"launch_overhead", "us", "time between the starts of two empty kernels in a stream"},
       {"launch_latency", "us",
        "time that a launch behind another one adds to that of its thread blocks"},
+      {"host_round_trip", "us", "a launch that reports to the host, until the host has seen it"},
+      {"host_synchronisation", "us", "a launch and the host's wait for its stream"},
+      {"pool_allocation", "us", "an allocation of a megabyte from a pool that has it"},
       {"thread_block_launch_interval", "1/us",
        "thread blocks of 128 threads that start and end per microsecond, whole GPU"},
 

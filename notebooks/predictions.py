@@ -6,15 +6,18 @@
 RECORDS are folders of records of `tessera run ... --backend simulate` (own_spmm, simulator,
 baselines), COMMIT the simulator's. Products that they lack keep their prediction, if their measured
 time is still the one of then. predictions.csv has every product that MEASURED lists, with its
-measured time and, where it was simulated, its simulated one. The summary is made from it and from
-the other tables beside it; each number stands with its inverse, for headlines in which larger is
-better. Both lie in experiments/results/simulator/.
+measured time and, where it was simulated, its simulated one. spgemm_products.csv has the whole
+products of a matrix by itself in RECORDS, measured with memory from a pool and simulated; either
+may be from an earlier call. The summary is made from both and from the other tables beside them;
+each number stands with its inverse, for headlines in which larger is better. All lie in
+experiments/results/simulator/.
 """
 
 import argparse
 import csv
 import io
 import itertools
+import json
 import needs  # noqa: F401  looks for a Python that has what follows
 import sys
 from collections import defaultdict
@@ -25,13 +28,18 @@ from typing import Any
 import tomllib
 from claim_tables import geomean
 
-from records import read_points
+from records import commits, read_points
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "experiments" / "results"
 CONFIGS = ROOT / "experiments" / "configs"
 COLUMNS = ("matrix", "n", "case", "result", "measured_us", "measured_commit", "simulated_us",
            "error_pct", "simulated_on", "commit")  # fmt: skip
+SPGEMM = ("matrix", "kernel", "measured_us", "gpu", "measured_on", "measured_commit",
+          "simulated_us", "error_pct", "simulated_on", "commit")  # fmt: skip
+# SpGEMM kernels of which all launches, allocations and waits of the host are described.
+WHOLE = ("row_spgemm",)
+LONG_US = 100.0  # products that take less are not judged
 SUMMARY = ("quantity", "kernel", "n", "products", "value", "inverse", "commit")
 WIDTHS = ("32", "128", "512")
 SMALL_BYTES = 1e7  # of DRAM, below which the L2 holds the rest and relative errors mean little
@@ -113,6 +121,8 @@ def simulated_times(records: Iterable[dict[str, Any]], configs: Path) -> dict[tu
         params = record.get("params", {})
         if record.get("origin") != "simulated" or record.get("status") != "ok":
             continue
+        if "n" not in params:  # a sparse product
+            continue
         if params["measure"]["l2"] != "warm" or params["reorder"]["name"] != "none":
             continue
         name = record["experiment"]
@@ -146,6 +156,66 @@ def joined(measured: list[Row], simulated: dict[tuple[str, ...], Row], commit: s
             other = other | {"error_pct": f"{error:.2f}", "commit": commit}
         rows.append(dict.fromkeys(COLUMNS, "") | row | other)
     return rows
+
+
+def spgemm_times(folder: Path) -> dict[tuple[str, str], Row]:
+    """By matrix and kernel: the times of whole products in a folder of records, and of when."""
+    of_run = commits(folder)
+    found: dict[tuple[str, str], Row] = {}
+    for record in read_points(folder):
+        params = record.get("params", {})
+        kernel = params.get("kernel", {})
+        if record.get("status") != "ok" or params.get("right") != "self" or kernel.get("reuse"):
+            continue
+        if kernel.get("name") not in WHOLE or params["reorder"]["name"] != "none":
+            continue
+        times = found.setdefault((record["matrix"]["name"], kernel["name"]), {})
+        day, commit = record["finished_at"][:10], of_run[record["env_id"]]
+        if record["origin"] == "simulated":
+            times |= {"simulated_us": f"{record['prediction']['time_us']:.4g}",
+                      "simulated_on": day, "commit": commit}  # fmt: skip
+        elif "time_pool" in record:
+            times |= {"measured_us": f"{record['time_pool']['median_us']:.4g}", "gpu": gpu_of(folder),
+                      "measured_on": day, "measured_commit": commit}  # fmt: skip
+    return found
+
+
+def gpu_of(folder: Path) -> str:
+    """The GPU of a folder of records."""
+    for path in sorted(folder.glob("*.jsonl")):
+        for text in path.read_text(encoding="utf-8").splitlines():
+            if '"type":"env"' in text:
+                return str(json.loads(text).get("gpu", {}).get("name", ""))
+    return ""
+
+
+def joined_spgemm(before: Iterable[Row], folders: Iterable[Path]) -> list[Row]:
+    """The rows of spgemm_products.csv."""
+    rows = {(row["matrix"], row["kernel"]): row for row in before}
+    for folder in folders:
+        for (matrix, kernel), times in spgemm_times(folder).items():
+            row = rows.setdefault((matrix, kernel), dict.fromkeys(SPGEMM, ""))
+            row |= {"matrix": matrix, "kernel": kernel} | times
+    for row in rows.values():
+        if row["measured_us"] and row["simulated_us"]:
+            error = 100 * (float(row["simulated_us"]) / float(row["measured_us"]) - 1)
+            row["error_pct"] = f"{error:.2f}"
+    return [rows[key] for key in sorted(rows)]
+
+
+def errors_of_spgemm(products: list[Row]) -> list[dict[str, Any]]:
+    """Mean absolute errors in percent of the long whole products of each kernel."""
+    lines = []
+    for kernel in WHOLE:
+        rows = [row for row in products if row["kernel"] == kernel and row["error_pct"]
+                and float(row["measured_us"]) >= LONG_US]  # fmt: skip
+        if not rows:
+            continue
+        commit = " ".join(dict.fromkeys(part for row in rows
+                                        for part in (row["measured_commit"], row["commit"])))  # fmt: skip
+        errors = [abs(float(row["error_pct"])) for row in rows]
+        lines.append(line("SpGEMM, MAPE of whole products", mean(errors), len(rows), commit, kernel))
+    return lines
 
 
 def line(quantity: str, value: float, products: int, commit: str, kernel: str = "all",
@@ -244,6 +314,8 @@ def summary(results: Path) -> str:
     simulated = [row for row in rows if row["simulated_us"]]
     commit = " ".join(dict.fromkeys(row["commit"] for row in simulated))
     lines = errors_of_time(simulated, commit) + order_and_choice(rows, commit)
+    if (products := folder / "spgemm_products.csv").exists():
+        lines += errors_of_spgemm(read_table(products))
     lines += errors_of_traffic(read_table(folder / "simulator_error.csv"))
     lines += errors_of_instructions(read_table(folder / "trace_counters.csv"))
     return as_csv(SUMMARY, lines)
@@ -270,6 +342,9 @@ def main() -> int:
     if options.collect:
         text = collect(options.collect, options.records, options.results)
         (folder / "predictions.csv").write_text(text, encoding="utf-8")
+        products = folder / "spgemm_products.csv"
+        rows = joined_spgemm(read_table(products) if products.exists() else [], options.records)
+        products.write_text(as_csv(SPGEMM, rows), encoding="utf-8")
     text, to = summary(options.results), folder / "predictions_summary.csv"
     if not options.check:
         to.write_text(text, encoding="utf-8")

@@ -41,10 +41,10 @@ void Team::run(const std::function<void(int member)>& body) {
     if (error) std::rethrow_exception(error);
 }
 
-Grid::Grid(const Machine& machine, const Launch& launch, std::vector<BlockRange> ranges,
-           std::deque<MemoryGroup>& memory)
+Grid::Grid(const Machine& machine, std::vector<const Launch*> launches,
+           std::vector<BlockRange> ranges, std::deque<MemoryGroup>& memory)
     : machine_(machine),
-      launch_(launch),
+      launches_(std::move(launches)),
       ranges_(std::move(ranges)),
       instructions_(ranges_.size()),
       memory_(memory),
@@ -53,14 +53,21 @@ Grid::Grid(const Machine& machine, const Launch& launch, std::vector<BlockRange>
     before_.push_back(thread_blocks_);
     thread_blocks_ += range.size();
   }
-  result_.name = launch.name;
-  result_.occupancy = occupancy(machine, launch);
-  result_.waves = static_cast<double>(launch.thread_blocks) /
-                  static_cast<double>(machine.limits.sms * result_.occupancy.thread_blocks);
+  result_.launches = static_cast<int>(launches_.size());
+  result_.waits = launches_.front()->waits;
+  result_.allocations = launches_.front()->allocations;
+  result_.hides_wait = launches_.front()->hides_wait;
+  result_.occupancy = occupancy(machine, *launches_.front());
+  for (const Launch* launch : launches_) {
+    if (!result_.name.empty()) result_.name += ", ";
+    result_.name += launch->name;
+    result_.waves +=
+        static_cast<double>(launch->thread_blocks) /
+        static_cast<double>(machine.limits.sms * occupancy(machine, *launch).thread_blocks);
+  }
   result_.spans.resize(static_cast<std::size_t>(thread_blocks_));
   for (int sm = 0; sm < machine.limits.sms; ++sm)
-    sms_.push_back(
-        std::make_unique<Multiprocessor>(machine, launch, result_.occupancy.thread_blocks));
+    sms_.push_back(std::make_unique<Multiprocessor>(machine, launches_));
   // No answer arrives sooner than this.
   stretch_ = machine.l2_latency;
   buckets_.resize(memory.size());
@@ -113,26 +120,31 @@ void Grid::step(const std::function<void(double)>& progress) {
 /// each SM in turn.
 void Grid::deal(double now) {
   while (dealt_ < thread_blocks_) {
+    while (dealt_ - before_[range_] == ranges_[range_].size()) ++range_;
+    const std::size_t launch = ranges_[range_].launch;
+    const double launched =
+        static_cast<double>(launch) * machine_.launch_overhead_us * machine_.clock_mhz;
+    if (launched > now) return;
     int best = -1;
     for (int sm = 0; sm < machine_.limits.sms; ++sm) {
       const Multiprocessor& candidate = *sms_[static_cast<std::size_t>(sm)];
-      if (!candidate.has_room()) continue;
-      if (best < 0 || earlier(sm, best)) best = sm;
+      if (!candidate.has_room(launch)) continue;
+      if (best < 0 || earlier(sm, best, launch)) best = sm;
     }
     if (best < 0) return;
-    while (dealt_ - before_[range_] == ranges_[range_].size()) ++range_;
     Multiprocessor& sm = *sms_[static_cast<std::size_t>(best)];
-    const double start = now == 0 ? 0 : std::max(now, sm.room_since() + machine_.block_latency);
+    const double start =
+        now == 0 ? 0 : std::max(now, sm.room_since(launch) + machine_.block_latency);
     result_.spans[static_cast<std::size_t>(dealt_)].sm = best;
-    sm.place(ranges_[range_].first + dealt_ - before_[range_], start);
+    sm.place(launch, ranges_[range_].first + dealt_ - before_[range_], dealt_, start);
     ++dealt_;
     ++dealt_to_[static_cast<std::size_t>(best)];
   }
 }
 
-bool Grid::earlier(int sm, int than) const {
-  const double a = sms_[static_cast<std::size_t>(sm)]->room_since();
-  const double b = sms_[static_cast<std::size_t>(than)]->room_since();
+bool Grid::earlier(int sm, int than, std::size_t launch) const {
+  const double a = sms_[static_cast<std::size_t>(sm)]->room_since(launch);
+  const double b = sms_[static_cast<std::size_t>(than)]->room_since(launch);
   if (a != b) return a < b;
   return dealt_to_[static_cast<std::size_t>(sm)] < dealt_to_[static_cast<std::size_t>(than)];
 }
@@ -140,12 +152,10 @@ bool Grid::earlier(int sm, int than) const {
 void Grid::collect() {
   for (const auto& sm : sms_) {
     for (const Multiprocessor::Finished& block : sm->finished()) {
-      const std::size_t range = range_of(block.thread_block);
-      BlockSpan& span = result_.spans[static_cast<std::size_t>(before_[range] + block.thread_block -
-                                                               ranges_[range].first)];
+      BlockSpan& span = result_.spans[static_cast<std::size_t>(block.number)];
       span.start = block.start;
       span.end = block.end;
-      instructions_[range] += block.instructions;
+      instructions_[range_of(block.number)] += block.instructions;
       result_.cycles = std::max(result_.cycles, block.end);
       ++ended_;
     }
@@ -160,9 +170,10 @@ Totals Grid::totals() const {
   return sum;
 }
 
-std::size_t Grid::range_of(std::int64_t thread_block) const {
-  const auto next = std::ranges::upper_bound(ranges_, thread_block, {}, &BlockRange::first);
-  return static_cast<std::size_t>(next - ranges_.begin()) - 1;
+/// The range of the thread block that was started as that one.
+std::size_t Grid::range_of(std::int64_t number) const {
+  const auto next = std::ranges::upper_bound(before_, number);
+  return static_cast<std::size_t>(next - before_.begin()) - 1;
 }
 
 /// Serves the group's requests of this time step, earliest first (to a cycle; then by SM).

@@ -1,4 +1,5 @@
-// The simulation of one launch: thread blocks are assigned to SMs, and SMs and memory alternate.
+// The simulation of one launch, or of several that run at a time: thread blocks are assigned to
+// SMs, and SMs and memory alternate.
 //
 // SMs advance in parallel through a time step shorter than the latency of the L2; then the groups
 // of the memory serve the requests in the order of their times; then the SMs receive the answers.
@@ -24,9 +25,12 @@
 
 namespace tessera::simulator {
 
-/// The result of one launch.
+/// The result of one launch, or of several at a time.
 struct LaunchResult {
-  std::string name;
+  std::string name;  // of all of them
+  int launches = 1;
+  int waits = 0, allocations = 0;  // of the host before it
+  bool hides_wait = false;         // runs during a wait
   double cycles = 0;  // from the start of the first thread block to the end of the last
   Occupancy occupancy;
   double waves = 0;          // thread blocks / resident thread blocks of the GPU
@@ -63,7 +67,8 @@ class Team {
 /// Consecutive thread blocks of a launch.
 struct BlockRange {
   std::int64_t first = 0;
-  std::int64_t last = 0;  // exclusive
+  std::int64_t last = 0;   // exclusive
+  std::size_t launch = 0;  // among those of the grid
 
   std::int64_t size() const { return last - first; }
 };
@@ -75,12 +80,17 @@ struct Totals {
   MemoryCounts memory;
 };
 
-/// The simulation of a launch, or of ranges of its thread blocks.
+/// The simulation of launches that run at a time, or of ranges of their thread blocks. As on a GPU,
+/// a launch's thread blocks start once those of the launches before it have, and after the time
+/// that the host takes to launch one for each of these.
 class Grid {
  public:
   /// Prepares these ranges of thread blocks, ascending, to run without a pause between them.
-  Grid(const Machine& machine, const Launch& launch, std::vector<BlockRange> ranges,
+  Grid(const Machine& machine, std::vector<const Launch*> launches, std::vector<BlockRange> ranges,
        std::deque<MemoryGroup>& memory);
+  /// Not to be copied: the SMs refer to it.
+  Grid(const Grid&) = delete;
+  Grid& operator=(const Grid&) = delete;
 
   /// Records the operations of this thread block.
   void watch(std::int64_t thread_block);
@@ -102,14 +112,14 @@ class Grid {
 
   void step(const std::function<void(double)>& progress);
   void deal(double now);
-  bool earlier(int sm, int than) const;
+  bool earlier(int sm, int than, std::size_t launch) const;
   void collect();
   Totals totals() const;
-  std::size_t range_of(std::int64_t thread_block) const;
+  std::size_t range_of(std::int64_t number) const;
   void serve(std::size_t group);
 
   const Machine& machine_;
-  const Launch& launch_;
+  std::vector<const Launch*> launches_;
   std::vector<BlockRange> ranges_;
   std::vector<std::int64_t> before_;  // [ranges] thread blocks of the earlier ranges
   std::int64_t thread_blocks_ = 0;    // of all ranges

@@ -37,6 +37,14 @@ constexpr double kBlockLatency = 200;
 /// small matrices; notebooks/simulator_error.py fits it again without one kind of matrix at a time.
 constexpr double kLaunchGapUs = 2;
 
+/// Microseconds of the host, measured on an H200's (launches.cu) and taken where a device file has
+/// no such numbers: a launch that reports until the host has seen that, a launch and a wait for its
+/// stream, an allocation from a pool, and the fork to four streams.
+constexpr double kRoundTripUs = 8, kSynchronisedUs = 10.3, kAllocationUs = 1.3, kForkUs = 3.8;
+/// The part of a round trip behind the end of a launch of a microsecond. Assumed: the host sees its
+/// end, but not its start.
+constexpr double kReportUs = 1.5, kShortLaunchUs = 1;
+
 /// The largest number of bytes per cycle from the L2 to an SM. Assumed: a single SM of an H200
 /// reaches 122, and larger values than 64 have not been tried.
 constexpr double kPortBytes = 64;
@@ -109,6 +117,13 @@ Machine describe(const Device& device, const WorkDescription& work) {
   m.block_latency = kBlockLatency;
   m.launch_overhead_us = value_or(device, "launch_overhead", 2.5);
   m.launch_gap_us = kLaunchGapUs;
+  const double round_trip = value_or(device, "host_round_trip", kRoundTripUs);
+  m.report_us = kReportUs;
+  m.launch_start_us = std::max(0.0, round_trip - kReportUs - kShortLaunchUs - m.launch_overhead_us);
+  m.synchronisation_us =
+      kReportUs + value_or(device, "host_synchronisation", kSynchronisedUs) - round_trip;
+  m.allocation_us = value_or(device, "pool_allocation", kAllocationUs);
+  m.fork_us = kForkUs;
   return m;
 }
 

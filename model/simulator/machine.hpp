@@ -48,6 +48,13 @@ struct Machine {
   double block_latency = 0;       // cycles from a thread block's end to its successor's start
   double launch_gap_us = 0;       // from the end of a launch to the start of the next in a stream
   double launch_overhead_us = 0;  // least time from launch to launch
+
+  // The host, where it waits for the device.
+  double launch_start_us = 0;     // from the end of the call that launches to the start
+  double report_us = 0;           // from the end of a launch until the host has seen its report
+  double synchronisation_us = 0;  // from the end of a launch until the host has waited for a stream
+  double allocation_us = 0;       // of an array from a pool
+  double fork_us = 0;             // to send launches to several streams
 };
 
 /// The slices of the L2 over all partitions; a model of its hashing, not a published number.

@@ -7,12 +7,27 @@
 namespace tessera::simulator {
 namespace {
 
+/// Slots for the thread blocks of launches, and warps that they have at most.
+struct Slots {
+  int slots, warps;
+};
+Slots slots_for(const Machine& machine, std::span<const Launch* const> launches) {
+  if (launches.size() > 1)
+    return {static_cast<int>(machine.limits.thread_blocks), static_cast<int>(machine.limits.warps)};
+  const int resident = occupancy(machine, *launches.front()).thread_blocks;
+  return {resident, resident * ((launches.front()->threads_per_block + 31) / 32)};
+}
+
 /// The sets of the L1 beside the shared memory of the resident thread blocks, for which the
-/// hardware reserves one of a few sizes.
-std::int64_t l1_sets(const Machine& machine, const Launch& launch, int resident) {
+/// hardware reserves one of a few sizes; of the launch that takes most.
+std::int64_t l1_sets(const Machine& machine, std::span<const Launch* const> launches) {
   const double kib = 1024;
-  const double wanted =
-      static_cast<double>(resident * (launch.shared_bytes + machine.limits.reserved_shared)) / kib;
+  double wanted = 0;
+  for (const Launch* launch : launches)
+    wanted = std::max(wanted,
+                      static_cast<double>(occupancy(machine, *launch).thread_blocks *
+                                          (launch->shared_bytes + machine.limits.reserved_shared)) /
+                          kib);
   double carveout = static_cast<double>(machine.limits.shared_bytes) / kib;
   for (const double size : {0.0, 32.0, 64.0, 100.0, 132.0, 164.0, 196.0, 228.0}) {
     if (size < wanted) continue;
@@ -43,14 +58,17 @@ constexpr std::uint32_t kGroupShift = 27;  // a request's group and index in one
 
 }  // namespace
 
-Multiprocessor::Multiprocessor(const Machine& machine, const Launch& launch, int resident)
+Multiprocessor::Multiprocessor(const Machine& machine, std::span<const Launch* const> launches)
     : machine_(machine),
-      launch_(launch),
-      warps_per_block_((launch.threads_per_block + 31) / 32),
-      slots_(static_cast<std::size_t>(resident)),
-      warps_(static_cast<std::size_t>(resident) * warps_per_block_),
-      l1_(l1_sets(machine, launch, resident)) {
-  for (int slot = 0; slot < resident; ++slot) free_slots_.push_back({slot, 0});
+      launches_(launches),
+      room_(machine.limits),
+      l1_(l1_sets(machine, launches)) {
+  for (const Launch* launch : launches) shares_.push_back(share_of(machine.limits, *launch));
+  const Slots most = slots_for(machine, launches);
+  slots_.resize(static_cast<std::size_t>(most.slots));
+  warps_.resize(static_cast<std::size_t>(most.warps));
+  for (int slot = 0; slot < most.slots; ++slot) free_slots_.push_back(slot);
+  for (int warp = 0; warp < most.warps; ++warp) free_warps_.push_back(warp);
 }
 
 void Multiprocessor::push(double time, int warp) {
@@ -58,13 +76,22 @@ void Multiprocessor::push(double time, int warp) {
   std::push_heap(events_.begin(), events_.end(), std::greater<>());
 }
 
-void Multiprocessor::place(std::int64_t thread_block, double start) {
-  const int slot = free_slots_.front().slot;
+void Multiprocessor::place(std::size_t launch, std::int64_t thread_block, std::int64_t number,
+                           double start) {
+  const int slot = free_slots_.front();
   free_slots_.pop_front();
-  slots_[static_cast<std::size_t>(slot)] = {
-      .thread_block = thread_block, .start = start, .warps = warps_per_block_};
-  for (int w = 0; w < warps_per_block_; ++w) {
-    const int id = slot * warps_per_block_ + w;
+  room_.take(shares_[launch]);
+  const auto warps = static_cast<int>(shares_[launch].warps);
+  Slot& taken = slots_[static_cast<std::size_t>(slot)];
+  taken = {.launch = launch,
+           .thread_block = thread_block,
+           .number = number,
+           .start = start,
+           .warps = warps};
+  for (int w = 0; w < warps; ++w) {
+    const int id = free_warps_.front();
+    free_warps_.pop_front();
+    taken.all_warps.push_back(id);
     Warp& warp = warps_[static_cast<std::size_t>(id)];
     warp.piece.clear();
     warp.op = 0;
@@ -115,8 +142,9 @@ bool Multiprocessor::fetch(Warp& warp) {
     if (warp.last_piece) return false;
     warp.piece.clear();
     warp.op = 0;
-    warp.last_piece = !launch_.trace->next(slots_[static_cast<std::size_t>(warp.slot)].thread_block,
-                                           warp.index, warp.cursor, warp.piece);
+    const Slot& slot = slots_[static_cast<std::size_t>(warp.slot)];
+    warp.last_piece = !launches_[slot.launch]->trace->next(slot.thread_block, warp.index,
+                                                           warp.cursor, warp.piece);
     for (const LineTouch& touch : warp.piece.lines) l1_.prefetch_set(l1_set(touch.line));
   }
   return true;
@@ -199,9 +227,11 @@ void Multiprocessor::finish(Warp& warp) {
     if (slot.arrived == slot.warps) open_barrier(warp.slot);
     return;
   }
-  finished_.push_back({slot.thread_block, slot.start, slot.end, slot.instructions});
+  finished_.push_back({slot.number, slot.start, slot.end, slot.instructions});
   counts_.active_cycles = std::max(counts_.active_cycles, slot.end);
-  free_slots_.push_back({warp.slot, slot.end});
+  room_.give(shares_[slot.launch], slot.end);
+  free_slots_.push_back(warp.slot);
+  free_warps_.insert(free_warps_.end(), slot.all_warps.begin(), slot.all_warps.end());
 }
 
 void Multiprocessor::issue(Warp& warp, int instructions) {
@@ -386,8 +416,7 @@ void Multiprocessor::open_barrier(int slot_index) {
   Slot& slot = slots_[static_cast<std::size_t>(slot_index)];
   slot.arrived = 0;
   const double go = slot.barrier + machine_.barrier_latency;
-  for (int w = 0; w < warps_per_block_; ++w) {
-    const int id = slot_index * warps_per_block_ + w;
+  for (const int id : slot.all_warps) {
     Warp& sleeper = warps_[static_cast<std::size_t>(id)];
     if (!sleeper.at_barrier) continue;
     sleeper.at_barrier = false;

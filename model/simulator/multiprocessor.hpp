@@ -9,11 +9,13 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <vector>
 
 #include "model/simulator/cache.hpp"
 #include "model/simulator/machine.hpp"
 #include "model/simulator/memory.hpp"
+#include "model/simulator/room.hpp"
 #include "model/simulator/traffic.hpp"
 
 namespace tessera::simulator {
@@ -38,17 +40,21 @@ struct OpSpan {
 
 class Multiprocessor {
  public:
-  Multiprocessor(const Machine& machine, const Launch& launch, int resident);
+  /// For thread blocks of launches that run at a time.
+  Multiprocessor(const Machine& machine, std::span<const Launch* const> launches);
 
-  /// Records the operations of this thread block; -1, the initial value, records none.
+  /// Records the operations of this thread block of each launch; -1, the initial value, records
+  /// none.
   void watch(std::int64_t thread_block) { watched_block_ = thread_block; }
 
-  /// True when a slot for a thread block is free.
-  bool has_room() const { return !free_slots_.empty(); }
-  /// The time since which that slot has been free.
-  double room_since() const { return free_slots_.front().since; }
-  /// Starts a thread block in the free slot.
-  void place(std::int64_t thread_block, double start);
+  /// True when there is room for a thread block of that launch.
+  bool has_room(std::size_t launch) const {
+    return !free_slots_.empty() && room_.fits(shares_[launch]);
+  }
+  /// The time since which there has been.
+  double room_since(std::size_t launch) const { return room_.since(shares_[launch]); }
+  /// Starts a thread block of a launch, for which there is room. `number` names it in finished().
+  void place(std::size_t launch, std::int64_t thread_block, std::int64_t number, double start);
 
   /// Runs everything that happens before `end`.
   void advance(double end);
@@ -59,7 +65,7 @@ class Multiprocessor {
   void answer();
 
   struct Finished {
-    std::int64_t thread_block;
+    std::int64_t number;
     double start, end;
     std::int64_t instructions;  // of all its warps
   };
@@ -69,17 +75,15 @@ class Multiprocessor {
 
  private:
   struct Slot {
-    std::int64_t thread_block = -1;
+    std::size_t launch = 0;
+    std::int64_t thread_block = -1, number = -1;
+    std::vector<int> all_warps = {};
     double start = 0;
     int warps = 0;       // warps that have not ended
     int arrived = 0;     // warps at the barrier
     double barrier = 0;  // arrival of the last of them
     double end = 0;      // end of the last warp that has ended
     std::int64_t instructions = 0;
-  };
-  struct FreeSlot {
-    int slot;
-    double since;
   };
   struct Warp {
     WarpTrace piece = {};
@@ -153,12 +157,13 @@ class Multiprocessor {
   void push(double time, int warp);
 
   const Machine& machine_;
-  const Launch& launch_;
-  int warps_per_block_;
+  std::span<const Launch* const> launches_;
+  std::vector<SmShare> shares_;  // [launches] of a thread block
+  Room room_;
   std::vector<Slot> slots_;
-  std::deque<FreeSlot> free_slots_;  // in the order they became free
-  std::vector<Warp> warps_;          // [slots * warps_per_block]
-  std::vector<Event> events_;        // a heap, earliest first
+  std::deque<int> free_slots_, free_warps_;  // in the order they became free
+  std::vector<Warp> warps_;
+  std::vector<Event> events_;  // a heap, earliest first
   std::vector<Finished> finished_;
 
   std::array<double, 4> issue_free_ = {};

@@ -29,7 +29,8 @@ std::int64_t warm_up_from(const WorkDescription& work, const Machine& machine) {
   return first;
 }
 
-double product_us(const Result& result) {
+/// The time of launches that the host submits without a wait, one after another.
+double launches_us(const Result& result) {
   double sum = 0;
   for (const LaunchResult& launch : result.launches)
     sum += std::max(launch.cycles / result.machine.clock_mhz + result.machine.launch_gap_us,
@@ -37,22 +38,72 @@ double product_us(const Result& result) {
   return sum;
 }
 
-/// The simulation of a product: its launches on one machine, one after the other.
+/// The time of a product in which the host waits for the device, from its first call until it has
+/// seen the end.
+double product_with_waits_us(const Result& result) {
+  const Machine& machine = result.machine;
+  double host = 0, device = 0, reported = 0;
+  for (const LaunchResult& launch : result.launches) {
+    if (launch.waits > 0) host = std::max(host, reported + machine.report_us);
+    host += launch.allocations * machine.allocation_us;
+    if (launch.launches > 1) host += machine.fork_us;
+    host += machine.launch_overhead_us;
+    device = std::max(device + machine.launch_gap_us, host + machine.launch_start_us) +
+             launch.cycles / machine.clock_mhz;
+    host += (launch.launches - 1) * machine.launch_overhead_us;
+    if (!launch.hides_wait) reported = device;
+  }
+  return device + machine.synchronisation_us;
+}
+
+double product_us(const Result& result) {
+  const bool waits = std::ranges::any_of(
+      result.launches, [](const LaunchResult& launch) { return launch.waits > 0; });
+  return waits ? product_with_waits_us(result) : launches_us(result);
+}
+
+/// The launches of a product that run at a time, and their thread blocks.
+struct Side {
+  std::vector<const Launch*> launches = {};
+  std::vector<BlockRange> ranges = {};
+  std::int64_t thread_blocks = 0;
+};
+std::vector<Side> sides_of(const WorkDescription& work) {
+  std::vector<Side> sides;
+  for (const Launch& launch : work.launches) {
+    if (launch.thread_blocks == 0) continue;
+    if (sides.empty() || !launch.is_beside) sides.emplace_back();
+    Side& side = sides.back();
+    side.ranges.push_back({0, launch.thread_blocks, side.launches.size()});
+    side.launches.push_back(&launch);
+    side.thread_blocks += launch.thread_blocks;
+  }
+  return sides;
+}
+
+/// The simulation of a product: its launches on one machine, one after the other but for those that
+/// run at a time.
 class ProductRun {
  public:
   ProductRun(const WorkDescription& work, const Machine& machine)
-      : work_(work), machine_(machine), team_(std::clamp(num_threads(), 1, kGroups)) {
+      : work_(work),
+        sides_(sides_of(work)),
+        machine_(machine),
+        team_(std::clamp(num_threads(), 1, kGroups)) {
     for (int group = 0; group < kGroups; ++group) memory_.emplace_back(machine, group);
   }
 
   /// Runs thread blocks from `first` on, counted over all launches, to fill the L2.
   void warm_up(std::int64_t first) {
     std::int64_t before = 0;
-    for (const Launch& launch : work_.launches) {
-      const std::int64_t from = std::clamp<std::int64_t>(first - before, 0, launch.thread_blocks);
-      before += launch.thread_blocks;
-      if (from < launch.thread_blocks)
-        Grid(machine_, launch, {{from, launch.thread_blocks}}, memory_).run(team_, nullptr);
+    for (const Side& side : sides_) {
+      std::vector<BlockRange> ranges;
+      for (BlockRange range : side.ranges) {
+        range.first = std::clamp<std::int64_t>(first - before, 0, range.last);
+        before += range.last;
+        if (range.size() > 0) ranges.push_back(range);
+      }
+      if (!ranges.empty()) Grid(machine_, side.launches, ranges, memory_).run(team_, nullptr);
     }
   }
 
@@ -61,14 +112,13 @@ class ProductRun {
     result.machine = machine_;
     std::vector<std::pair<std::size_t, SampledLaunch>> sampled;  // index of a launch, and its rates
     std::span<const ThreadBlockWork> rest = work_.thread_blocks;
-    for (const Launch& launch : work_.launches) {
-      if (launch.thread_blocks == 0) continue;
-      const auto blocks = rest.first(static_cast<std::size_t>(launch.thread_blocks));
+    for (const Side& side : sides_) {
+      const auto blocks = rest.first(static_cast<std::size_t>(side.thread_blocks));
       rest = rest.subspan(blocks.size());
-      if (auto sample = run_sample(launch, blocks, options, result.launches))
+      if (auto sample = run_sample(side, blocks, options, result.launches))
         sampled.emplace_back(result.launches.size() - 1, std::move(*sample));
       else
-        run_whole(launch, options, result.launches);
+        run_whole(side, options, result.launches);
     }
     result.time_us = product_us(result);
     if (!sampled.empty()) put_errors(sampled, result);
@@ -76,24 +126,24 @@ class ProductRun {
   }
 
  private:
-  void run_whole(const Launch& launch, const Options& options,
-                 std::vector<LaunchResult>& launches) {
-    Grid grid(machine_, launch, {{0, launch.thread_blocks}}, memory_);
+  void run_whole(const Side& side, const Options& options, std::vector<LaunchResult>& launches) {
+    Grid grid(machine_, side.launches, side.ranges, memory_);
     grid.watch(options.watched);
     launches.push_back(grid.run(team_, options.progress));
   }
 
-  /// Runs a sample of the launch; empty, with all state restored, when it has to be simulated
-  /// whole.
-  std::optional<SampledLaunch> run_sample(const Launch& launch,
-                                          std::span<const ThreadBlockWork> blocks,
+  /// Runs a sample of a launch; empty, with all state restored, when it has to be simulated whole,
+  /// as launches that run at a time have.
+  std::optional<SampledLaunch> run_sample(const Side& side, std::span<const ThreadBlockWork> blocks,
                                           const Options& options,
                                           std::vector<LaunchResult>& launches) {
+    if (side.launches.size() > 1) return std::nullopt;
+    const Launch& launch = *side.launches.front();
     const std::int64_t resident = machine_.limits.sms * occupancy(machine_, launch).thread_blocks;
     const auto plan = plan_sample(blocks, machine_, resident, options.sampling);
     if (!plan) return std::nullopt;
     std::deque<MemoryGroup> before = memory_;
-    Grid grid(machine_, launch, plan->stretches, memory_);
+    Grid grid(machine_, side.launches, plan->stretches, memory_);
     grid.keep_moments(plan->dealt);
     LaunchResult result = grid.run(team_, options.progress);
     auto sampled = extrapolate(*plan, grid, blocks, machine_, result);
@@ -115,6 +165,8 @@ class ProductRun {
         for (const LaunchResult& one : result.launches) {
           LaunchResult& copy = other.launches.emplace_back();
           copy.cycles = one.cycles, copy.sm = one.sm, copy.memory = one.memory;
+          copy.waits = one.waits, copy.allocations = one.allocations;
+          copy.hides_wait = one.hides_wait, copy.launches = one.launches;
         }
         LaunchResult& changed = other.launches[launch];
         changed.cycles = totals.cycles, changed.sm = totals.sm, changed.memory = totals.memory;
@@ -148,6 +200,7 @@ class ProductRun {
   }
 
   const WorkDescription& work_;
+  std::vector<Side> sides_;
   const Machine& machine_;
   Team team_;
   std::deque<MemoryGroup> memory_;

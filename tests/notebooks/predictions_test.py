@@ -5,8 +5,10 @@ Run with `PYTHONPATH=tests python3 tests/notebooks/predictions_test.py`.
 
 import csv
 import io
+import json
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -109,6 +111,33 @@ class Predictions(unittest.TestCase):
                 product("b", "y", 2)]  # fmt: skip
         lines = under_test.order_and_choice(rows, "s")
         self.assertEqual({entry["products"] for entry in lines}, {1})
+
+    def test_whole_sparse_products_are_joined_from_several_folders_and_short_ones_not_judged(self):
+        def write(folder, origin, commit, times):
+            lines = [{"type": "env", "env_id": "e", "gpu": {"name": "G"}, "build": {"commit": commit}}]
+            for i, (matrix, us) in enumerate(times.items()):
+                part = {"prediction": {"time_us": us}} if origin == "simulated" else \
+                       {"time_pool": {"median_us": us}}  # fmt: skip
+                lines.append({"point_id": str(i), "env_id": "e", "origin": origin, "status": "ok",
+                              "finished_at": "2026-11-29T01", "matrix": {"name": matrix}, **part,
+                              "params": {"kernel": {"name": "row_spgemm", "reuse": False},
+                                         "right": "self", "reorder": {"name": "none"}}})  # fmt: skip
+            folder.mkdir()
+            text = "".join(json.dumps(each, separators=(",", ":")) + "\n" for each in lines)
+            (folder / "records.jsonl").write_text(text)
+
+        with tempfile.TemporaryDirectory() as name:
+            one, other = Path(name) / "one", Path(name) / "other"
+            write(one, "measured", "aaaaaaaaaa", {"long": 200.0, "short": 50.0, "alone": 300.0})
+            write(other, "simulated", "bbbbbbbbbb", {"long": 150.0, "short": 10.0})
+            measured = under_test.joined_spgemm([], [one])
+            rows = under_test.joined_spgemm(measured, [other])
+        self.assertEqual([row["matrix"] for row in rows], ["alone", "long", "short"])
+        self.assertEqual([row["error_pct"] for row in rows], ["", "-25.00", "-80.00"])
+        self.assertEqual((rows[1]["gpu"], rows[1]["measured_commit"], rows[1]["commit"]),
+                         ("G", "aaaaaaa", "bbbbbbb"))  # fmt: skip
+        lines = under_test.errors_of_spgemm(rows)
+        self.assertEqual([(each["value"], each["products"]) for each in lines], [("25", 1)])
 
     def test_the_committed_summary_is_made_from_the_committed_tables(self):
         done = subprocess.run([sys.executable, PROGRAM, "--check"], capture_output=True, text=True)

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "kernels/spgemm/row/schedule.hpp"
+#include "kernels/spgemm/shared/tiles.hpp"
 #include "kernels/warp_trace.hpp"
 
 namespace tessera::row_spgemm::tracing {
@@ -28,6 +29,7 @@ struct DeviceArrays {
   ArrayAt<WordOfB> words_of_b;
   ArrayAt<std::int32_t> slice_counts, slice_words;
   ArrayAt<std::uint32_t> summary;
+  ArrayAt<std::uint64_t> columns_of_tiles;
   ArrayAt<Task> whole_tasks, tasks;
   ArrayAt<SortedTask> sorted;
   ArrayAt<std::int32_t> lengths;
@@ -88,6 +90,33 @@ inline void add_counts(const DeviceArrays& at, WarpTrace& trace) {
   trace.shared(1);
   trace.atomic(1);
   touch_run(at.summary, 0, kClasses, trace);
+}
+
+/// The columns of C of tasks are added to those of their tiles.
+template <class Tasks>
+void add_to_tiles(Tasks&& tasks, const DeviceArrays& at, WarpTrace& trace) {
+  trace.atomic(1);
+  for (const std::int64_t task : tasks)
+    trace.touch(at.columns_of_tiles[task / spgemm::kTile], sizeof(std::uint64_t));
+}
+
+/// Barriers of a warp that counts in a joint launch, besides those of a thread block's task.
+constexpr int kJointBarriers = 4;
+
+/// Cycles of a fence of the GPU, and of an atomic whose result a warp waits for, on an H200 with
+/// other warps at work.
+constexpr int kFenceCycles = 1100, kExchangeCycles = 800;
+
+/// The end of a warp of a launch that reports: the last thread block sees the writes of all others.
+inline void report(int warp, const DeviceArrays& at, WarpTrace& trace) {
+  trace.pause(kFenceCycles);
+  trace.barrier();
+  if (warp == 0) {
+    trace.atomic(1);
+    touch_run(at.summary, 0, 1, trace);
+    trace.pause(kExchangeCycles);
+  }
+  trace.barrier();
 }
 
 }  // namespace tessera::row_spgemm::tracing

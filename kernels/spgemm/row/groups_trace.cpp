@@ -1,16 +1,15 @@
 // The trace of row_spgemm's groups, in the order of kernels/spgemm/row/plan.cuh and steps.cuh.
-// Tasks of long segments are traced like the others, although they wait less and write the columns
-// of C with their products.
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <map>
 #include <span>
 #include <vector>
 
-#include "kernels/device/shared_banks.hpp"
 #include "kernels/spgemm/row/counted.hpp"
+#include "kernels/spgemm/row/group_memory.hpp"
 #include "kernels/spgemm/row/launch_traces.hpp"
 
 namespace tessera::row_spgemm::tracing {
@@ -21,20 +20,18 @@ constexpr int kTaskBoard = 0, kSegmentBoard = 1, kDataBoard = 2, kSearchBoard = 
 constexpr std::int64_t kPrefetchesOfPiece = 8;  // of a trace
 
 using Count = counted::GroupTasks;
-using Memory = counted::SharedMemory;
 using Kind = SegmentKind;
 
-/// Calls visit(place in B) for each lane.
-template <class Visit>
-void for_lanes(const Lanes& lanes, Visit visit) {
-  for (const Lanes::Run& run : lanes)
-    for (int i = 0; i < run.lanes; ++i) visit(run.at + i);
-}
-
-class GroupsTrace final : public LaunchTrace, private TaskWalk {
+class GroupsTrace final : public LaunchTrace, private GroupMemory {
  public:
   GroupsTrace(AnalysisPtr product, ClassLaunch launch, const DeviceArrays& at)
-      : TaskWalk(std::move(product), std::move(launch)), at_(at) {}
+      : GroupMemory(std::move(product), std::move(launch)), at_(at) {
+    if (!launch_.is_sum) return;
+    for (const std::int64_t id : launch_.tasks)
+      if (const Group mine{.work = &product_->tasks[static_cast<std::size_t>(id)]};
+          writes_cols(mine))
+        columns_.emplace(id, product_->columns_of(mine.work->task));
+  }
 
   bool next(std::int64_t thread_block, int warp, WarpCursor& cursor,
             WarpTrace& trace) const override {
@@ -72,18 +69,24 @@ class GroupsTrace final : public LaunchTrace, private TaskWalk {
 
   /// The barriers of a thread block, summed over its warps.
   std::int64_t barriers(std::int64_t thread_block) const {
-    if (!shape_.is_block()) return launch_.is_sum ? 0 : 2 * shape_.threads() / kWarpLanes;
+    const int of_joint = launch_.is_joint && !launch_.is_sum ? kJointBarriers - 2 : 0;
+    if (!shape_.is_block())
+      return launch_.is_sum ? 0 : (2 + of_joint) * launch_.threads() / kWarpLanes;
     const Group group = group_of(thread_block, 0);
     const std::int64_t sets = sets_of(group);
     std::int64_t of_warp = 1 + kBarriersOfSet * sets + 1;
     if (launch_.has_directory())
       of_warp +=
           kBarriersOfSet * sets + 2 + 2 * parts(directory_words(group.work->task), shape_.lanes);
-    if (!launch_.is_sum) return shape_.warps() * (of_warp + 4);
-    of_warp += 2 * parts(slots_of(group), shape_.lanes) + 3 + kBarriersOfSet * sets;
+    if (!launch_.is_sum) return shape_.warps() * (of_warp + 4 + of_joint);
+    of_warp += 2 * parts(slots_of(group), shape_.lanes) + (writes_cols(group) ? 2 : 3) +
+               kBarriersOfSet * sets;
     for (std::int64_t set = 0; set < sets; ++set) {
       const auto found = segments<Kind::kNonzeros>(group, set);
-      of_warp += kPrefetch * step_iterations(steps<Kind::kNonzeros>(group, found).count());
+      of_warp += 2;  // of the prefix sum of their lengths
+      of_warp += are_long(group, found)
+                     ? std::max<std::int64_t>(1, long_steps(group, found).count())
+                     : kPrefetch * step_iterations(steps<Kind::kNonzeros>(group, found).count());
     }
     return shape_.warps() * of_warp;
   }
@@ -127,8 +130,11 @@ class GroupsTrace final : public LaunchTrace, private TaskWalk {
     if (!is_last) {
       const auto found = segments<kKindOf<kPhase>>(mine, set);
       if (first == 0) begin_set<kKindOf<kPhase>>(mine, set, found, trace);
+      const bool is_long = kPhase == Phase::kAdd && shape_.is_block() && are_long(mine, found);
+      if (kPhase == Phase::kAdd && shape_.is_block() && first == 0) before(trace);
       const bool is_done =
-          shape_.is_block()
+          is_long ? take_long_steps(mine, long_steps(mine, found), first, trace)
+          : shape_.is_block()
               ? take_steps<kPhase>(mine, steps<kKindOf<kPhase>>(mine, found), first, trace)
               : take_chunks<kPhase>(mine, found, first, trace);
       if (!is_done) {
@@ -184,7 +190,7 @@ class GroupsTrace final : public LaunchTrace, private TaskWalk {
       const auto rows_of_b =
           std::span(product_->a.col_indices)
               .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
-      load_each(kSegmentBoard, at_.rows_of_b, rows_of_b, trace, kFieldsOfRow);
+      load_each(kSegmentBoard, at_.rows_of_b, rows_of_b, trace, kTwoAndOne);
       if (kKind == Kind::kNonzeros) load_run(kSegmentBoard, at_.a_values, first, count, trace);
       if (mine.work->task.is_sliced) search<kKind>(mine, first, count, trace);
     });
@@ -241,7 +247,7 @@ class GroupsTrace final : public LaunchTrace, private TaskWalk {
   void use(const Group& mine, std::span<const Lanes> all, std::int64_t item,
            WarpTrace& trace) const {
     if constexpr (kPhase == Phase::kAdd) {
-      for (const Lanes& lanes : all) find_ranks(mine, lanes, trace);
+      for (const Lanes& lanes : all) find_places(mine, lanes, trace);
       for (const Lanes& lanes : all)
         shape_.is_block() ? add_step(mine, lanes, trace) : add_chunk(mine, lanes, trace);
     } else {
@@ -327,6 +333,52 @@ class GroupsTrace final : public LaunchTrace, private TaskWalk {
     return last == iterations;
   }
 
+  /// The steps of a warp through long segments, in each of which a lane has up to kPrefetch
+  /// products.
+  bool take_long_steps(const Group& mine, SegmentSteps steps, std::int64_t first,
+                       WarpTrace& trace) const {
+    const std::int64_t all = std::max<std::int64_t>(1, steps.count());
+    const std::int64_t last = std::min(first + kPrefetchesOfPiece, all);
+    steps.skip(first);
+    const auto take = [&](bool loads) {
+      std::array<Lanes, kPrefetch> taken;
+      const std::int64_t left = steps.left();
+      for (int u = 0; u < kPrefetch; ++u) {
+        const std::int64_t lanes = std::clamp<std::int64_t>(left - u * shape_.lanes, 0, kWarpLanes);
+        if (lanes > 0) taken[u].add(steps.place() + u * shape_.lanes, static_cast<int>(lanes));
+        if (loads) load_lanes<Kind::kNonzeros>(taken[u], trace);
+      }
+      if (loads) {
+        trace.issue(Count::kLongStep);
+        if (steps.is_last_of_segment()) {
+          trace.issue(Count::kFetchSegment);
+          trace.shared(2);
+        }
+      }
+      steps.advance();
+      return taken;
+    };
+    auto next = take(first == 0);
+    for (std::int64_t i = first; i < last; ++i) {
+      const auto now = next;
+      if (std::ranges::any_of(now, [](const Lanes& of) { return of.size > 0; }))
+        trace.wait(kDataBoard);
+      next = take(true);
+      for (const Lanes& lanes : now) find_places(mine, lanes, trace);
+      for (const Lanes& lanes : now) {
+        add(mine, lanes, Turns{}, 0, trace);
+        if (lanes.size > 0 && writes_cols(mine)) {
+          trace.store();
+          for_lanes(lanes, [&](std::int64_t at) {
+            touch_run(at_.c_cols, place_in_c(mine, product_->b.col_indices[at]), 1, trace);
+          });
+        }
+      }
+      trace.barrier();
+    }
+    return last == all;
+  }
+
   template <Kind kKind>
   void load_lanes(const Lanes& lanes, WarpTrace& trace) const {
     if (lanes.size == 0) return;
@@ -348,18 +400,22 @@ class GroupsTrace final : public LaunchTrace, private TaskWalk {
       trace.shared(1);
     }
     before(trace);
-    trace.issue(Count::kFinishCount);
+    trace.issue(Count::kFinishCount +
+                (launch_.has_directory() ? Count::kDirectory[launch_.number - kFirstWords] : 0));
     if (mine.work != nullptr && mine.warp == 0) {
       store_run(at_.lengths, mine.id, 1, trace);
+      if (product_->is_tiled()) add_to_tiles(std::array{mine.id}, at_, trace);
       constexpr RecordPart kKept[] = {{offsetof(Task, kept), sizeof(Task::kept)}};
       if (launch_.has_directory()) store_each(at_.tasks, std::array{mine.id}, trace, kKept);
       trace.issue(counted::class_instructions(true));
       trace.shared(1);
     }
     trace.barrier();
-    if (mine.warp_of_block != 0) return;
-    trace.issue(Count::kAddCounts);
-    add_counts(at_, trace);
+    if (mine.warp_of_block == 0) {
+      trace.issue(Count::kAddCounts);
+      add_counts(at_, trace);
+    }
+    if (launch_.is_joint) report(mine.warp_of_block, at_, trace);
   }
 
   /// Ranks the slots, and writes the columns of C.
@@ -370,6 +426,7 @@ class GroupsTrace final : public LaunchTrace, private TaskWalk {
         slots == 0 ? 0 : parts(mine.work->turns_of_ranks * rounds, parts(slots, 32));
     for (std::int64_t round = 0; round < rounds; ++round) {
       rank_round(trace);
+      if (writes_cols(mine)) continue;
       for (std::int64_t turn = turns * round / rounds; turn < turns * (round + 1) / rounds;
            ++turn) {
         trace.issue(Count::kColumn);
@@ -377,9 +434,11 @@ class GroupsTrace final : public LaunchTrace, private TaskWalk {
       }
     }
     sync(trace);
-    write(at_.c_cols, mine, trace);
-    sync(trace);
-    clear(mine.columns(), trace);
+    if (!writes_cols(mine)) {
+      write(at_.c_cols, mine, trace);
+      sync(trace);
+    }
+    clear(lies_at_columns(mine) ? std::int64_t{mine.words()} * kWordCols : mine.columns(), trace);
     sync(trace);
   }
 
@@ -400,166 +459,40 @@ class GroupsTrace final : public LaunchTrace, private TaskWalk {
   }
 
   void finish_sums(const Group& mine, WarpTrace& trace) const {
-    write(at_.c_values, mine, trace);
+    if (lies_at_columns(mine))
+      write_marked(mine, trace);
+    else
+      write(at_.c_values, mine, trace);
     trace.issue(Count::kEnd);
   }
 
-  // Shared memory, lane by lane where banks can conflict.
-
-  void sync(WarpTrace& trace) const {
-    if (shape_.is_block())
-      trace.barrier();
-    else
-      trace.issue(1);
-  }
-
-  /// The shuffles of a prefix sum over the lanes, which wait for each other.
-  static void shuffle_up(WarpTrace& trace) {
-    for (int step = 1; step <= 32; step *= 2) trace.shared(1);
-  }
-
-  /// A prefix sum over the group.
-  void before(WarpTrace& trace) const {
-    trace.issue(Memory::kBefore);
-    shuffle_up(trace);
-    if (!shape_.is_block()) return;
-    trace.shared(1);
-    trace.barrier();
-    trace.issue(Memory::kBeforeWarps * shape_.warps());
-    trace.shared(shape_.warps());
-    trace.barrier();
-  }
-
-  /// Clears words by all lanes: four at a time, then one by one.
-  void clear(std::int64_t words, WarpTrace& trace) const {
-    trace.issue(Memory::kClear);
-    const std::int64_t rounds = parts(words, shape_.lanes);
-    for (std::int64_t i = 0; i < rounds % 4; ++i) {
-      trace.issue(Memory::kClearOne);
+  /// Writes the sums at marked columns: they are taken to be spread evenly.
+  void write_marked(const Group& mine, WarpTrace& trace) const {
+    trace.issue(Count::kWrite);
+    const std::int64_t places = std::int64_t{mine.words()} * kWordCols;
+    const auto columns_before = [&](std::int64_t place) {
+      return std::min(place, places) * mine.columns() / places;
+    };
+    for (std::int64_t at = kWarpLanes * mine.warp; at < places; at += shape_.lanes) {
+      trace.issue(Count::kCopyMarked);
       trace.shared(1);
+      trace.shared(1);
+      const std::int64_t first = columns_before(at), count = columns_before(at + 32) - first;
+      if (count > 0)
+        store_run(at_.c_values, product_->offsets[static_cast<std::size_t>(mine.id)] + first, count,
+                  trace);
     }
-    for (std::int64_t i = 0; i < rounds / 4; ++i) {
-      trace.issue(Memory::kClearFour);
-      trace.shared(4);
-    }
   }
 
-  // Places in shared memory, in words. Slots and sums lie evenly over the column range.
-  std::int64_t bitmap_of(const Group& mine) const {
-    return mine.memory + shape_.segment_bytes() / 4;
-  }
-  std::int64_t directory_slot(const Group& mine, std::int32_t word) const {
-    return bitmap_of(mine) +
-           kDirectorySlotBytes / 4 * ((word - mine.work->task.first_word) / kWarpLanes);
-  }
-
-  std::int64_t slot_of(const Group& mine, std::int32_t word) const {
-    const Task& task = mine.work->task;
-    std::int64_t slot = word - task.first_word, begin = bitmap_of(mine);
-    if (launch_.has_directory()) {
-      slot = slot * mine.work->filled_words / task.words;
-      begin += kDirectorySlotBytes / 4 * directory_words(task);
-    }
-    return begin + slot_bytes(launch_.is_sum) / 4 * slot;
-  }
-
-  std::int64_t sum_of(const Group& mine, std::int32_t col) const {
-    const TaskWork& work = *mine.work;
-    const std::int64_t begin = std::int64_t{work.task.first_word} * kWordCols;
-    const std::int64_t range = std::int64_t{work.task.words} * kWordCols;
-    return bitmap_of(mine) + sum_bytes(work.counted(), 0) / 4 +
-           (col - begin) * work.columns / range;
-  }
-
-  /// Lanes mark the columns of their words in the slots or, with marks_words, the words in the
-  /// directory. Lanes that find a new mark of one slot take turns; marks are new at the rate of the
-  /// whole task. `item` counts these calls.
-  void mark(bool marks_words, const Group& mine, const Lanes& lanes, std::int64_t item,
-            WarpTrace& trace) const {
-    trace.issue(Memory::kMarkTest);
-    if (lanes.size == 0) return;
-    Banks slots, directory;
-    for_lanes(lanes, [&](std::int64_t at) {
-      const std::int32_t word = product_->words[at];
-      slots.add(marks_words ? directory_slot(mine, word) : slot_of(mine, word));
-      if (!marks_words && launch_.has_directory()) directory.add(directory_slot(mine, word));
-    });
-    if (!marks_words && launch_.has_directory()) {
-      trace.issue(Memory::kMarkInWord - Memory::kMark);
-      trace.shared(directory.wavefronts());
-      if (launch_.is_sum) trace.shared(1);  // the word of the slot
-    }
-    trace.issue((marks_words ? Memory::kMarkWord : Memory::kMark) - Memory::kMarkTest);
-    trace.shared(slots.wavefronts());
-    const TaskWork& work = *mine.work;
-    const double new_rate =
-        marks_words ? static_cast<double>(work.filled_words) / static_cast<double>(work.words_read)
-                    : static_cast<double>(work.columns) / static_cast<double>(work.products);
-    const double expected = lanes.lanes * new_rate, rate = std::min(1.0, expected);
-    if (std::floor(static_cast<double>(item + 1) * rate) <=
-        std::floor(static_cast<double>(item) * rate))
-      return;
-    trace.shared(std::max(1, static_cast<int>(std::lround(slots.most_of_a_word() * new_rate))));
-  }
-
-  void find_ranks(const Group& mine, const Lanes& lanes, WarpTrace& trace) const {
-    if (lanes.size == 0) return;
-    Banks slots, directory;
-    for_lanes(lanes, [&](std::int64_t at) {
-      const std::int32_t word = word_of(product_->b.col_indices[at]);
-      slots.add(slot_of(mine, word));
-      if (launch_.has_directory()) directory.add(directory_slot(mine, word));
-    });
-    trace.issue(launch_.has_directory() ? Memory::kRankInWord : Memory::kRank);
-    if (launch_.has_directory()) trace.shared(directory.wavefronts());
-    trace.shared(slots.wavefronts());
-  }
-
-  /// Compares the columns of lanes that have products of many segments.
-  void compare(const Group& mine, const Lanes& lanes, const Turns& turns, WarpTrace& trace) const {
-    trace.issue(Memory::kTurns);
-    if (!turns.compares) return;
-    Banks sums;
-    for_lanes(lanes, [&](std::int64_t at) { sums.add(sum_of(mine, product_->b.col_indices[at])); });
-    const int wavefronts = sums.wavefronts();
-    trace.issue(Memory::kCompare);
-    trace.shared(std::max(wavefronts, turns.count));  // lanes of one sum take turns
-    trace.shared(wavefronts);
-    if (turns.matches) trace.issue(Memory::kMatch);
-  }
-
-  /// Loads, adds to and stores the sums of one turn.
-  void add(const Group& mine, const Lanes& lanes, const Turns& turns, int turn,
-           WarpTrace& trace) const {
-    if (lanes.size == 0) return;
-    Banks sums;
-    std::size_t lane = 0;
-    for_lanes(lanes, [&](std::int64_t at) {
-      if (turns.of_lane[lane++] == turn) sums.add(sum_of(mine, product_->b.col_indices[at]));
-    });
-    const int wavefronts = sums.wavefronts();
-    trace.shared(wavefronts);
-    trace.issue(Memory::kAdd);
-    trace.shared(wavefronts);
-  }
-
-  /// Ranks the words of the directory and clears their slots.
-  void open(const Group& mine, WarpTrace& trace) const {
-    const int words = mine.work == nullptr ? 0 : directory_words(mine.work->task);
-    for (std::int64_t round = 0; round < parts(words, shape_.lanes); ++round) rank_round(trace);
-    clear(slots_of(mine), trace);
-    sync(trace);
-  }
-
-  /// Ranks one slot per lane.
-  void rank_round(WarpTrace& trace) const {
-    trace.issue(Memory::kRankRound);
-    trace.shared(1);
-    before(trace);
-    trace.shared(1);
+  /// The place of a column in C, of a task that writes columns with its sums.
+  std::int64_t place_in_c(const Group& mine, std::int32_t col) const {
+    const std::vector<std::int32_t>& columns = columns_.at(mine.id);
+    return product_->offsets[static_cast<std::size_t>(mine.id)] +
+           (std::ranges::lower_bound(columns, col) - columns.begin());
   }
 
   DeviceArrays at_;
+  std::map<std::int64_t, std::vector<std::int32_t>> columns_;  // of tasks that write them with sums
 };
 
 }  // namespace

@@ -24,11 +24,13 @@ TracePtr trace_cut(AnalysisPtr product, const DeviceArrays& at);
 /// [tasks]: the index of each task among the sorted ones.
 TracePtr trace_sort(AnalysisPtr product, bool is_sum, std::vector<std::int64_t> places,
                     const DeviceArrays& at);
+/// place_tasks(), with places as above.
+TracePtr trace_place(AnalysisPtr product, std::vector<std::int64_t> places, const DeviceArrays& at);
 /// gather_offsets().
 TracePtr trace_gather(AnalysisPtr product, const DeviceArrays& at);
 
-/// The trace of a launch over the tasks of one class, and the barriers of each thread block, summed
-/// over its warps. [thread blocks]
+/// The trace of a launch over the tasks of one class, or of its part of a joint one, and the
+/// barriers of each thread block, summed over its warps. [thread blocks]
 struct ClassTrace {
   TracePtr trace;
   std::vector<std::int64_t> barriers;
@@ -37,5 +39,12 @@ struct ClassTrace {
 ClassTrace trace_groups(AnalysisPtr product, ClassLaunch launch, const DeviceArrays& at);
 /// count_small() or make_small_sums().
 ClassTrace trace_small(AnalysisPtr product, ClassLaunch launch, const DeviceArrays& at);
+
+/// The trace of a launch whose thread blocks are those of others, one after another.
+struct PartOfLaunch {
+  std::int64_t thread_blocks;
+  TracePtr trace;
+};
+TracePtr trace_jointly(std::vector<PartOfLaunch> parts);
 
 }  // namespace tessera::row_spgemm::tracing

@@ -9,6 +9,7 @@
 #include "formats/base/check.hpp"
 #include "kernels/gpu_spgemm.hpp"
 #include "kernels/spgemm/row/description.cuh"
+#include "kernels/spgemm/row/joint.hpp"
 #include "kernels/spgemm/row/small.cuh"
 #include "kernels/spgemm/row/steps.cuh"
 
@@ -116,50 +117,6 @@ void launch_small_groups(Kernel kernel, int count, cudaStream_t stream,
   kernel<<<grid_of(small_launch(kLanes), count), kGroupThreads, 0, stream>>>(arguments...);
   cuda_check(cudaGetLastError(), "launching row_spgemm");
 }
-
-/// The thread blocks of one class in a launch over the tasks of all classes.
-struct JointClass {
-  std::int16_t of;
-  std::int16_t groups;  // per thread block; further threads have no task
-  std::int32_t bytes;   // of a group, for marks and sums
-  std::int32_t blocks;
-  std::int32_t first, count;  // of the sorted tasks
-};
-
-/// A launch over the tasks of all classes but the one that needs more threads, the longest tasks
-/// first. It takes the place of many launches where the host needs more time to launch than the
-/// device to work.
-struct JointLaunch {
-  JointClass classes[kClasses];
-  int size = 0;  // classes that have tasks
-  int tasks = 0;
-  int blocks = 0;
-  int shared_bytes = 0;  // of a thread block, at least a column per thread for small tasks
-
-  explicit JointLaunch(const std::uint32_t (&counts)[kClasses]) {
-    std::int32_t firsts[kClasses] = {};
-    for (int i = 1; i < kClasses; ++i)
-      firsts[i] = firsts[i - 1] + static_cast<std::int32_t>(counts[i - 1]);
-    for_joint_classes([&](int of) {
-      if (counts[of] == 0) return;
-      const int groups = joint_groups(of);
-      const auto count = static_cast<std::int32_t>(counts[of]);
-      const auto of_class = static_cast<std::int32_t>(parts(count, groups));
-      classes[size++] = {.of = static_cast<std::int16_t>(of),
-                         .groups = static_cast<std::int16_t>(groups),
-                         .bytes = of < kSmallSizes ? 0 : launch_of(of).bytes,
-                         .blocks = of_class,
-                         .first = firsts[of],
-                         .count = count};
-      tasks += count;
-      blocks += of_class;
-      shared_bytes = std::max(shared_bytes, joint_bytes(of));
-    });
-  }
-
-  /// True where there are tasks, and few of them.
-  bool is_better(int most_blocks) const { return blocks > 0 && blocks <= most_blocks; }
-};
 
 /// Calls visit.operator()<Group, Bitmap>(batch, bytes, place) for the class of this thread block,
 /// or visit_small.operator()<lanes>(batch, number of the task) if its tasks are small. `all` holds

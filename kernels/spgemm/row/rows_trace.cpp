@@ -113,7 +113,7 @@ class RowsTrace : public LaunchTrace {
 
   static void begin_rows(const SideBySide& rows, WarpTrace& trace) {
     using Count = counted::RowsOfWarp;
-    trace.issue(rows.is_long ? Count::kWholeWarp : Count::kSideBySide);
+    trace.issue(rows.is_long ? Count::kWholeWarp : Count::side_by_side(rows.lanes));
     for (int i = 0; rows.is_long && i < Count::kShuffles; ++i) trace.shared(1);
   }
 };
@@ -204,7 +204,7 @@ class AnalysisTrace final : public RowsTrace {
       const auto cols = product_->a.col_indices.begin() + first;
       rows_of_b.insert(rows_of_b.end(), cols, cols + count);
     });
-    load_each(kRowBoard, at_.rows_of_b, rows_of_b, trace, kFieldsOfRow);
+    load_each(kRowBoard, at_.rows_of_b, rows_of_b, trace, kTwoAndOne);
     load_each(kRowBoard, at_.ranges_of_b, rows_of_b, trace);
     trace.wait(kRowBoard);
   }
@@ -230,8 +230,9 @@ class AnalysisTrace final : public RowsTrace {
     const bool any_sliced =
         std::ranges::any_of(rows.rows, [&](std::int32_t row) { return first_task(row).is_sliced; });
     constexpr int kClass = counted::class_instructions(false);
-    trace.issue(Count::kStore + (any_small ? Count::kSmallPlan : 0) +
-                (any_other ? Count::kPlan + kClass : 0) + (any_sliced ? Count::kCut + kClass : 0));
+    trace.issue(Count::kStore + Count::kOfRow * static_cast<int>(rows.rows.size()) +
+                (any_small ? Count::kSmallPlan : 0) + (any_other ? Count::kPlan + kClass : 0) +
+                (any_sliced ? Count::kCut + kClass : 0));
     store_each(at_.whole_tasks, rows.rows, trace, kFieldsOfTask);
     store_each(at_.slice_counts, rows.rows, trace);
     store_each(at_.slice_words, rows.rows, trace);
@@ -243,6 +244,7 @@ class AnalysisTrace final : public RowsTrace {
     trace.issue(Count::kFinish);
     trace.barrier();
     if (warp == 0) add_counts(at_, trace);
+    report(warp, at_, trace);
   }
 
   AnalysisPtr product_;
@@ -274,6 +276,50 @@ std::int64_t first_task(const ProductAnalysis& product, std::int64_t row) {
 bool is_small(const ProductAnalysis& product, std::int64_t task) {
   return product.tasks[static_cast<std::size_t>(task)].task.storage == MarkStorage::kLanes;
 }
+
+/// sort_block(): each thread of a launch sorts a task.
+class Sorting {
+ public:
+  Sorting(AnalysisPtr product, bool is_sum, std::vector<std::int64_t> places,
+          const DeviceArrays& at)
+      : product_(std::move(product)), is_sum_(is_sum), places_(std::move(places)), at_(at) {}
+
+  void describe(std::int64_t first, std::int64_t count, int warp, WarpTrace& trace) const {
+    using Count = counted::SortTasks;
+    const auto tasks = std::views::iota(first, first + count);
+    const bool all_small =
+        std::ranges::all_of(tasks, [&](std::int64_t i) { return is_small(*product_, i); });
+    trace.issue(Count::kAll);
+    if (warp == 0) trace.shared(1);
+    trace.barrier();
+    if (count > 0) {
+      load_each(kBoard, at_.tasks, tasks, trace, kPartsOfTask);
+      if (is_sum_) load_run(kBoard, at_.lengths, first, count, trace);
+      trace.wait(kBoard);
+      if (!all_small) trace.issue(counted::class_instructions(is_sum_));
+      trace.shared(1);
+    }
+    trace.barrier();
+    if (warp == 0) {
+      trace.issue(Count::kPlaces);
+      add_counts(at_, trace);
+    }
+    trace.barrier();
+    auto sorted_places =
+        tasks |
+        std::views::filter([&](std::int64_t i) { return !is_sum_ || !is_small(*product_, i); }) |
+        std::views::transform([&](std::int64_t i) { return places_[static_cast<std::size_t>(i)]; });
+    if (sorted_places.empty()) return;
+    trace.shared(1);
+    store_each(at_.sorted, sorted_places, trace, kTwoAndOne);
+  }
+
+ private:
+  AnalysisPtr product_;
+  bool is_sum_;
+  std::vector<std::int64_t> places_;
+  DeviceArrays at_;
+};
 
 }  // namespace
 
@@ -315,6 +361,10 @@ TracePtr trace_cut(AnalysisPtr product, const DeviceArrays& at) {
                                       WarpTrace& trace) {
     using Count = counted::CutRows;
     trace.issue(Count::kRow);
+    if (product->a.rows <= spgemm::kMostTiled) {
+      trace.issue(Count::kPlace);
+      for (int barrier = 0; barrier < 2; ++barrier) trace.barrier();
+    }
     if (count == 0) return;
     for (int end = 0; end < 2; ++end) load_run(kBoard, at.slice_counts, first + end, count, trace);
     trace.wait(kBoard);
@@ -341,37 +391,42 @@ TracePtr trace_cut(AnalysisPtr product, const DeviceArrays& at) {
 
 TracePtr trace_sort(AnalysisPtr product, bool is_sum, std::vector<std::int64_t> places,
                     const DeviceArrays& at) {
-  const auto describe = [product, is_sum, at, places = std::move(places)](
-                            std::int64_t first, std::int64_t count, int warp, WarpTrace& trace) {
-    using Count = counted::SortTasks;
-    const auto tasks = std::views::iota(first, first + count);
-    const bool all_small =
-        std::ranges::all_of(tasks, [&](std::int64_t i) { return is_small(*product, i); });
-    trace.issue(Count::kAll);
-    if (warp == 0) trace.shared(1);
-    trace.barrier();
-    if (count > 0) {
-      load_each(kBoard, at.tasks, tasks, trace, kPartsOfTask);
-      if (is_sum) load_run(kBoard, at.lengths, first, count, trace);
-      trace.wait(kBoard);
-      if (!all_small) trace.issue(counted::class_instructions(is_sum));
+  const std::int64_t tasks = std::ssize(product->tasks);
+  const auto sorting = std::make_shared<Sorting>(std::move(product), is_sum, std::move(places), at);
+  return std::make_shared<ThreadsTrace>(
+      tasks, [sorting](std::int64_t first, std::int64_t count, int warp, WarpTrace& trace) {
+        sorting->describe(first, count, warp, trace);
+      });
+}
+
+TracePtr trace_place(AnalysisPtr product, std::vector<std::int64_t> places,
+                     const DeviceArrays& at) {
+  const std::int64_t tasks = std::ssize(product->tasks);
+  const auto sorting = std::make_shared<Sorting>(product, true, std::move(places), at);
+  const auto describe = [tasks, at, sorting](std::int64_t first, std::int64_t count, int warp,
+                                             WarpTrace& trace) {
+    using Count = counted::PlaceTasks;
+    trace.issue(Count::kBegin);
+    const std::int64_t own = std::min<std::int64_t>(count, tasks - first);
+    if (own > 0) load_run(kBoard, at.lengths, first, own, trace);
+    // Lanes go over the tiles before this one together.
+    const std::int64_t tiles = first / spgemm::kTile;
+    for (std::int64_t tile = std::int64_t{kWarpLanes} * warp; tile < tiles; tile += spgemm::kTile) {
+      trace.issue(Count::kTiles);
+      load_run(kRowBoard, at.columns_of_tiles, tile,
+               std::min<std::int64_t>(kWarpLanes, tiles - tile), trace);
+      trace.wait(kRowBoard);
+    }
+    if (own > 0) trace.wait(kBoard);
+    for (int shuffle = 0; shuffle < Count::kShuffles; ++shuffle) trace.shared(1);
+    for (int barrier = 0; barrier < 2; ++barrier) {
       trace.shared(1);
+      trace.barrier();
     }
-    trace.barrier();
-    if (warp == 0) {
-      trace.issue(Count::kPlaces);
-      add_counts(at, trace);
-    }
-    trace.barrier();
-    auto sorted_places =
-        tasks |
-        std::views::filter([&](std::int64_t i) { return !is_sum || !is_small(*product, i); }) |
-        std::views::transform([&](std::int64_t i) { return places[static_cast<std::size_t>(i)]; });
-    if (sorted_places.empty()) return;
-    trace.shared(1);
-    store_each(at.sorted, sorted_places, trace, kTwoAndOne);
+    if (count > 0) store_run(at.offsets, first, count, trace);
+    sorting->describe(first, std::max<std::int64_t>(own, 0), warp, trace);
   };
-  return std::make_shared<ThreadsTrace>(std::ssize(product->tasks), describe);
+  return std::make_shared<ThreadsTrace>(tasks + 1, describe);
 }
 
 TracePtr trace_gather(AnalysisPtr product, const DeviceArrays& at) {

@@ -244,52 +244,11 @@ void for_launched_classes(const Counts& counts, Visit visit) {
   }
 }
 
-// A joint launch over the tasks of all classes, for small products. The classes of the largest
-// thread blocks have launches of their own (launches.cuh).
-
 /// True for a class whose groups are thread blocks, and for one that keeps words.
 TESSERA_HOST_DEVICE constexpr bool is_block_class(int of) {
   return of >= kFirstBitmap && (of - kFirstBitmap) % kSizes >= kWarpSizes;
 }
 TESSERA_HOST_DEVICE constexpr bool is_words_class(int of) { return of >= kFirstWords; }
-
-constexpr int kJointSizes = kSizes - 1;
-constexpr int kJointThreads = launch_of(kFirstBitmap + kJointSizes - 1).threads();
-/// Shared memory of a thread block: kJointBlocksOfSm of them share a multiprocessor's.
-constexpr int kMostJointBytes = launch_of(kFirstBitmap + kJointSizes - 1).shared_bytes();
-
-/// The groups of a thread block of a class: as many as its threads and its shared memory suffice
-/// for.
-constexpr int joint_groups(int of) {
-  if (of < kSmallSizes) return kJointThreads / (kLeastLanes << of);
-  if (is_block_class(of)) return 1;
-  return std::min(kJointThreads / kWarpLanes, kMostJointBytes / launch_of(of).group_bytes());
-}
-/// The shared memory of a thread block of a class. Small tasks keep a column per lane.
-constexpr int joint_bytes(int of) {
-  if (of < kSmallSizes) return kJointThreads * static_cast<int>(sizeof(std::int32_t));
-  return joint_groups(of) * launch_of(of).group_bytes();
-}
-/// The thread blocks of a joint launch that a multiprocessor has at a time: its kernels have the
-/// registers of their largest class. A joint launch is slower than launches of classes where these
-/// fill the device for longer than the host needs to launch them. To count columns, most classes
-/// need two thirds of the registers, and that comes sooner; to sum, they need as many.
-constexpr int kJointBlocksOfSm = 4;
-constexpr int kJointCountRounds = 5, kJointSumRounds = 16;
-constexpr bool is_joint_class(int of) {
-  return of < kSmallSizes || (of - kFirstBitmap) % kSizes < kJointSizes;
-}
-/// Calls visit(class) for the classes of a joint launch, the longest tasks first.
-template <class Visit>
-constexpr void for_joint_classes(Visit visit) {
-  for (int size = kJointSizes - 1; size >= 0; --size) {
-    visit(kFirstWords + size);
-    visit(kFirstBitmap + size);
-  }
-  for (int of = kSmallSizes - 1; of >= 0; --of) visit(of);
-}
-static_assert(!is_block_class(kFirstBitmap) && is_block_class(kFirstBitmap + kWarpSizes));
-static_assert(launch_of(kFirstBitmap + kWarpSizes).threads() == kJointThreads);
 
 // Shared memory of a task: a directory of words, slots of marks, the words of slots, then sums.
 

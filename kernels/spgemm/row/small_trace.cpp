@@ -17,7 +17,7 @@ class SmallTrace final : public LaunchTrace {
   SmallTrace(AnalysisPtr product, ClassLaunch launch, const DeviceArrays& at)
       : product_(std::move(product)),
         launch_(std::move(launch)),
-        shape_(small_launch(launch_.shape().lanes)),
+        shape_{launch_.threads(), launch_.shape().lanes},
         at_(at) {}
 
   bool next(std::int64_t thread_block, int warp, WarpCursor&, WarpTrace& trace) const override {
@@ -27,6 +27,8 @@ class SmallTrace final : public LaunchTrace {
     const std::vector<std::int64_t> nonzeros = this->nonzeros(tasks);
     trace.issue(Count::kBegin);
     trace.pause(kSpecialRegisterCycles);
+    const bool counts_jointly = launch_.is_joint && !launch_.is_sum;
+    if (counts_jointly) trace.barrier();
     if (!tasks.is_empty()) load_rows(tasks, nonzeros, trace);
     find_products(trace);
     load_products(nonzeros, at_.b_cols, trace);
@@ -35,6 +37,10 @@ class SmallTrace final : public LaunchTrace {
       sum(tasks, nonzeros, trace);
     else
       store_lengths(tasks, trace);
+    if (counts_jointly) {
+      trace.barrier();
+      report(warp, at_, trace);
+    }
     return false;
   }
 
@@ -127,7 +133,9 @@ class SmallTrace final : public LaunchTrace {
 
   void store_lengths(const Range& tasks, WarpTrace& trace) const {
     trace.issue(Count::kStore / 2);
-    if (!tasks.is_empty()) store_each(at_.lengths, ids(tasks), trace);
+    if (tasks.is_empty()) return;
+    store_each(at_.lengths, ids(tasks), trace);
+    if (product_->is_tiled()) add_to_tiles(ids(tasks), at_, trace);
   }
 
   /// The number of times that lanes fetch a product of their column: the most of a column, less
@@ -184,8 +192,10 @@ class SmallTrace final : public LaunchTrace {
 
 ClassTrace trace_small(AnalysisPtr product, ClassLaunch launch, const DeviceArrays& at) {
   const auto blocks = static_cast<std::size_t>(launch.thread_blocks());
+  const std::int64_t barriers =
+      launch.is_joint && !launch.is_sum ? kJointBarriers * launch.threads() / kWarpLanes : 0;
   return {std::make_shared<SmallTrace>(std::move(product), std::move(launch), at),
-          std::vector<std::int64_t>(blocks)};
+          std::vector<std::int64_t>(blocks, barriers)};
 }
 
 }  // namespace tessera::row_spgemm::tracing

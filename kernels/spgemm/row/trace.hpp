@@ -3,13 +3,10 @@
 // thread blocks and, for the simulator, the trace of their warps.
 //
 // Hubs are traced in slices, as the device takes them in limited memory: sorting their products
-// (hubs.cuh) has no trace, and a predicted time is longer than that of the device with it.
+// (hubs.cuh) has no trace, and a predicted time is longer than that of the device with it. Whether
+// the tasks of all classes have one launch is decided as on an H200.
 //
-// Not included: allocation, clearing and copies, and the two times that the host waits. The
-// launches of classes follow each other, as the simulator has them; on a device they overlap, and a
-// small product has one launch for all classes. The sums of a thread block are traced as those of
-// short segments, step by step and with ranks, although long segments and sums at the places of
-// their columns take fewer instructions on a device.
+// The allocations are those from a pool. Clearing and copies are not included.
 #pragma once
 
 #include "formats/base/matrix.hpp"
@@ -18,8 +15,8 @@
 namespace tessera::row_spgemm {
 
 /// The work of A B, without lists of products. A and B have to outlive it, because its traces refer
-/// to them. A launch over tasks is named "counting" or "sums", and its class. Throws an Error where
-/// the shapes do not fit.
+/// to them. A launch over tasks is named "counting" or "sums", with its class. Throws an Error
+/// where the shapes do not fit.
 WorkDescription describe_work(const CsrMatrix& a, const CsrMatrix& b);
 
 }  // namespace tessera::row_spgemm

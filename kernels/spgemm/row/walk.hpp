@@ -10,14 +10,16 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/spgemm/row/joint.hpp"
 #include "kernels/spgemm/row/work.hpp"
 
 namespace tessera::row_spgemm::tracing {
 
-/// The tasks of one class, for one launch.
+/// The tasks of one class, for one launch or for their part of a joint one.
 struct ClassLaunch {
   int number = 0;       // of the class
   bool is_sum = false;  // true in the second phase
+  bool is_joint = false;
   std::int64_t first_sorted = 0;
   std::vector<std::int64_t> tasks;
 
@@ -26,7 +28,10 @@ struct ClassLaunch {
   GroupLaunch shape() const {
     return is_small() ? GroupLaunch{kLeastLanes << number, 0} : launch_of(number);
   }
-  std::int64_t thread_blocks() const { return shape().thread_blocks(std::ssize(tasks)); }
+  /// Threads and groups of a thread block.
+  int threads() const { return is_joint ? kJointThreads : shape().threads(); }
+  int groups() const { return is_joint ? joint_groups(number) : shape().groups(); }
+  std::int64_t thread_blocks() const { return parts(std::ssize(tasks), groups()); }
 };
 
 /// The products or words that a warp takes at a time: consecutive lanes have consecutive places of
@@ -94,11 +99,11 @@ class TaskWalk {
 
   Group group_of(std::int64_t thread_block, int warp) const {
     const int of_block = shape_.group_of(kWarpLanes * warp);
-    Group group{.number = shape_.task_of(thread_block, of_block),
+    Group group{.number = thread_block * launch_.groups() + of_block,
                 .memory = of_block * shape_.group_bytes() / 4,
                 .warp = warp % shape_.warps(),
                 .warp_of_block = warp};
-    if (group.number >= std::ssize(launch_.tasks)) return group;
+    if (of_block >= launch_.groups() || group.number >= std::ssize(launch_.tasks)) return group;
     group.id = launch_.tasks[static_cast<std::size_t>(group.number)];
     group.work = &product_->tasks[static_cast<std::size_t>(group.id)];
     group.first = group.work->task.begin;
@@ -154,6 +159,29 @@ class TaskWalk {
       if (one.length > 0) found.push_back(one);
     }
     return found;
+  }
+
+  /// Whether a thread block's sums of a task write columns of C, and whether they lie at the places
+  /// of their columns.
+  bool writes_cols(const Group& group) const {
+    return group.work != nullptr && shape_.is_block() && !launch_.has_directory() &&
+           writes_cols_with_sums(group.work->task, group.columns());
+  }
+  bool lies_at_columns(const Group& group) const {
+    return group.work != nullptr && shape_.is_block() && !launch_.has_directory() &&
+           !writes_cols(group) && sums_lie_at_columns(group.work->task, group.columns());
+  }
+  /// Whether all lanes of a thread block go through each of the segments without a wait.
+  bool are_long(const Group& group, const std::vector<Segment>& segments) const {
+    int products = 0;
+    for (const Segment& segment : segments) products += most_of_long(segment.length);
+    return writes_cols(group) ||
+           are_long_segments(products, static_cast<int>(segments.size()), shape_.lanes);
+  }
+  /// The walk of the first lane of a warp through long segments.
+  SegmentSteps long_steps(const Group& group, const std::vector<Segment>& staged) const {
+    return {staged.data(), static_cast<int>(staged.size()),
+            sum_steps(kPrefetch * shape_.lanes, kWarpLanes * group.warp)};
   }
 
   /// The walk of the first lane of a thread block's warp through staged segments.

@@ -106,6 +106,18 @@ class TaskCounter {
 
 }  // namespace
 
+std::vector<std::int32_t> ProductAnalysis::columns_of(const Task& task) const {
+  std::vector<std::int32_t> columns;
+  for (std::int64_t k = a.row_offsets[task.row]; k < a.row_offsets[task.row + 1]; ++k)
+    for (const std::int32_t col : b.row_cols(a.col_indices[static_cast<std::size_t>(k)]))
+      if (const std::int32_t word = word_of(col) - task.first_word; word >= 0 && word < task.words)
+        columns.push_back(col);
+  std::ranges::sort(columns);
+  const auto repeated = std::ranges::unique(columns);
+  columns.erase(repeated.begin(), repeated.end());
+  return columns;
+}
+
 ProductAnalysis analyse(const CsrMatrix& a, const CsrMatrix& b) {
   for (const CsrMatrix* matrix : {&a, &b})
     require<Unsupported>(matrix->nnz() <= INT_MAX,

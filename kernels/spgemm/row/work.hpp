@@ -7,6 +7,7 @@
 
 #include "formats/base/matrix.hpp"
 #include "kernels/spgemm/row/row_spgemm.hpp"
+#include "kernels/spgemm/shared/tiles.hpp"
 
 namespace tessera::row_spgemm::tracing {
 
@@ -51,7 +52,12 @@ struct ProductAnalysis {
   bool words_wait = false;  // B's words are described only after the rows of A
   bool is_marked = false;   // some task needs words of B
 
+  /// The columns of C of a task, ascending.
+  std::vector<std::int32_t> columns_of(const Task& task) const;
+
   bool is_sliced() const { return std::ssize(tasks) != a.rows; }
+  /// True where tasks are few enough that the columns of C are added up by tile.
+  bool is_tiled() const { return std::ssize(tasks) <= spgemm::kMostTiled; }
 };
 
 /// Analyses A B. The analysis refers to A and B, which have to outlive it.

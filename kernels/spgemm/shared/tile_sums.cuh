@@ -5,13 +5,9 @@
 #include <cstdint>
 
 #include "kernels/spgemm/shared/thread_groups.cuh"
+#include "kernels/spgemm/shared/tiles.hpp"
 
 namespace tessera::spgemm {
-
-/// Items of a tile: a thread block of a launch with a thread for each. Every thread block goes over
-/// the tiles before its own, so there are at most kMostTiles.
-constexpr int kTile = 256, kMostTiles = 1024;
-constexpr std::int64_t kMostTiled = std::int64_t{kTile} * kMostTiles;
 
 /// The sum over a launch's threads of a value of each thread of the block before this one, after
 /// the sums of the tiles before this block. Every thread has to call it.
