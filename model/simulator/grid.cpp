@@ -54,6 +54,7 @@ Grid::Grid(const Machine& machine, const Launch& launch, std::vector<BlockRange>
     thread_blocks_ += range.size();
   }
   result_.name = launch.name;
+  result_.overlaps = launch.overlaps;
   result_.occupancy = occupancy(machine, launch);
   result_.waves = static_cast<double>(launch.thread_blocks) /
                   static_cast<double>(machine.limits.sms * result_.occupancy.thread_blocks);
@@ -122,7 +123,9 @@ void Grid::deal(double now) {
     if (best < 0) return;
     while (dealt_ - before_[range_] == ranges_[range_].size()) ++range_;
     Multiprocessor& sm = *sms_[static_cast<std::size_t>(best)];
-    const double start = now == 0 ? 0 : std::max(now, sm.room_since() + machine_.block_latency);
+    const double free = now == 0 ? 0 : std::max(now, sm.room_since() + machine_.block_latency);
+    const double start = std::max(free, next_start_);
+    next_start_ = start + machine_.block_interval;
     result_.spans[static_cast<std::size_t>(dealt_)].sm = best;
     sm.place(ranges_[range_].first + dealt_ - before_[range_], start);
     ++dealt_;

@@ -27,7 +27,8 @@ namespace tessera::simulator {
 /// The result of one launch.
 struct LaunchResult {
   std::string name;
-  double cycles = 0;  // from the start of the first thread block to the end of the last
+  bool overlaps = false;  // the launch before it
+  double cycles = 0;      // from the start of the first thread block to the end of the last
   Occupancy occupancy;
   double waves = 0;          // thread blocks / resident thread blocks of the GPU
   double sampled_share = 1;  // simulated thread blocks / all thread blocks
@@ -122,6 +123,7 @@ class Grid {
   std::vector<int> dealt_to_;                             // [SMs]
   double stretch_ = 0;
   double begin_ = 0;
+  double next_start_ = 0;  // the earliest start of the next thread block
   std::size_t range_ = 0;  // range of the next thread block to start
   std::int64_t dealt_ = 0, ended_ = 0, steps_ = 0;
   bool done_ = false;

@@ -32,8 +32,10 @@ std::int64_t warm_up_from(const WorkDescription& work, const Machine& machine) {
 double product_us(const Result& result) {
   double sum = 0;
   for (const LaunchResult& launch : result.launches)
-    sum += std::max(launch.cycles / result.machine.clock_mhz + result.machine.launch_gap_us,
-                    result.machine.launch_overhead_us);
+    sum += std::max(
+        launch.cycles / result.machine.clock_mhz +
+            (launch.overlaps ? result.machine.overlapped_gap_us : result.machine.launch_gap_us),
+        result.machine.launch_overhead_us);
   return sum;
 }
 
@@ -115,6 +117,7 @@ class ProductRun {
         for (const LaunchResult& one : result.launches) {
           LaunchResult& copy = other.launches.emplace_back();
           copy.cycles = one.cycles, copy.sm = one.sm, copy.memory = one.memory;
+          copy.overlaps = one.overlaps;
         }
         LaunchResult& changed = other.launches[launch];
         changed.cycles = totals.cycles, changed.sm = totals.sm, changed.memory = totals.memory;
