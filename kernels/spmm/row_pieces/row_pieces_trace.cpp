@@ -180,7 +180,7 @@ class UnitsTrace final : public LaunchTrace {
   void begin(const WarpUnits& mine, std::int64_t steps, WarpTrace& trace) const {
     const std::size_t start = trace.ops.size();
     trace.issue(code::kIdle);
-    trace.pause(kSpecialRegisterCycles);
+    trace.pause(code::kUnitCycles);
     if (!plan_->shares.empty()) {
       for (const int next : {0, 1}) {
         trace.load(kRowPartBoard);
