@@ -24,10 +24,6 @@ constexpr int kSectorsPerLine = 4;
 /// first.
 constexpr int kSpecialRegisterCycles = 60;
 
-/// Cycles of a fence and of an atomic of which the warp needs the result, one after another: each
-/// goes to the L2 and back (the latency of an H200's far half, measured by `tessera calibrate`).
-constexpr int kMeetingCycles = 2 * 454;
-
 /// The address of element `at` of the array at address `array`, whose elements have `bytes` bytes.
 constexpr std::uint64_t element(std::uint64_t array, std::int64_t at, int bytes) {
   return array + static_cast<std::uint64_t>(at * bytes);
@@ -59,6 +55,8 @@ struct WarpOp {
     kAsyncCopy,  // global to shared memory, bypassing registers and L1; raises `scoreboard`
     kStore,      // registers to global memory by `count` instructions; no warp waits for it
     kAtomic,     // `count` additions in the L2, of all lanes; no warp waits for them
+    kExchange,   // an addition in the L2 of which the warp waits for the result
+    kFence,      // waits until all SMs see the warp's stores, and empties the SM's L1
     kWait,       // waits until all data of `scoreboard` has arrived
     kWaitMma,    // waits until the accumulators are complete
     kBarrier,    // barrier of the thread block
@@ -72,7 +70,8 @@ struct WarpOp {
   std::uint32_t last_line = 0;
 };
 
-/// The instructions that a warp executes for an operation.
+/// The instructions that a warp executes for an operation. Those of a fence and of an addition
+/// whose result is waited for are counted with the pieces around them.
 constexpr int instructions_of(const WarpOp& op) {
   switch (op.kind) {
     case WarpOp::Kind::kIssue:
@@ -86,6 +85,8 @@ constexpr int instructions_of(const WarpOp& op) {
     case WarpOp::Kind::kAtomic:
     case WarpOp::Kind::kBarrier:
       return 1;
+    case WarpOp::Kind::kExchange:
+    case WarpOp::Kind::kFence:
     case WarpOp::Kind::kPause:
     case WarpOp::Kind::kWait:
     case WarpOp::Kind::kWaitMma:
@@ -125,6 +126,15 @@ class WarpTrace {
   void wait(int scoreboard) { add(WarpOp::Kind::kWait, scoreboard, 1); }
   void wait_mma() { add(WarpOp::Kind::kWaitMma, 0, 1); }
   void barrier() { add(WarpOp::Kind::kBarrier, 0, 1); }
+  void fence() { add(WarpOp::Kind::kFence, 0, 1); }
+  void exchange() { add(WarpOp::Kind::kExchange, 0, 1); }
+  /// Counts a part of a row as complete after its sums were stored, and asks whether it was the
+  /// last one, which then fences before it reads the sums of the others.
+  void arrive(bool is_last) {
+    fence();
+    exchange();
+    if (is_last) fence();
+  }
 
   /// Adds a memory instruction of the warp. Calls of touch() add its bytes, for an asynchronous
   /// copy calls of copy_to_shared().

@@ -32,7 +32,8 @@ struct Launch {
   std::int64_t thread_blocks = 0;  // the next ones of WorkDescription::thread_blocks
   int threads_per_block = 0;
   int registers_per_thread = 0;
-  std::int64_t shared_bytes = 0;                  // of a thread block
+  std::int64_t shared_bytes = 0;  // of a thread block
+  bool overlaps = false;  // begins before what the launch before it wrote is visible, and waits
   std::shared_ptr<const LaunchTrace> trace = {};  // null when the kernel publishes no trace
 
   bool is_beside = false;   // in another stream than the launch before it: both run at a time

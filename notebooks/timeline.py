@@ -45,7 +45,7 @@ READS = {"load in flight": (("load",), "#E69F00"),
 BUSY = {"waits for data": (("wait",), "#D0D0D0"),
         "waits at a barrier": (("barrier",), "#CC79A7"),
         "other instructions": (("issue", "pause", "shared"), "#007E5C"),
-        "stores": (("store", "atomic"), "#000000"),
+        "stores": (("store", "atomic", "exchange", "fence"), "#000000"),
         "tensor core": (("mma", "async_mma", "wait_mma"), "#0072B2")}
 EDGES = {"tensor core": 0.7}  # points
 BUSY_HEIGHT, READS_HEIGHT = 0.38, 0.48  # of a warp's row

@@ -39,6 +39,10 @@ const char* operation_text(WarpOp::Kind kind) {
       return "store";
     case kAtomic:
       return "atomic";
+    case kExchange:
+      return "exchange";
+    case kFence:
+      return "fence";
     case kWait:
       return "wait";
     case kWaitMma:

@@ -24,6 +24,7 @@ class SectoredCache {
     float ready = 0;          // when its latest sectors arrive
     std::uint8_t valid = 0;   // sectors, as bits
     std::uint8_t dirty = 0;   // sectors, as bits
+    std::uint16_t epoch = 0;  // calls of forget() before the line was filled
   };
 
   explicit SectoredCache(std::int64_t sets)
@@ -53,7 +54,16 @@ class SectoredCache {
     const int way = way_of(ways, line);
     if (way == kWays) return -1;
     ways.used[way] = ++clock_;
-    return set * kWays + way;
+    const std::int64_t place = set * kWays + way;
+    Line& found = lines_[static_cast<std::size_t>(place)];
+    if (found.epoch != epoch_) found = {.epoch = epoch_};
+    return place;
+  }
+
+  /// Makes the sectors of all lines invalid, of which none may be dirty.
+  void forget() {
+    if (++epoch_ != 0) return;
+    for (Line& line : lines_) line = {};
   }
 
   /// Evicts the least recently used line of the set and inserts `line` without sectors. Returns its
@@ -68,7 +78,7 @@ class SectoredCache {
     out_line = lines_[static_cast<std::size_t>(place)];
     ways.tags[victim] = line;
     ways.used[victim] = ++clock_;
-    lines_[static_cast<std::size_t>(place)] = {};
+    lines_[static_cast<std::size_t>(place)] = {.epoch = epoch_};
     return place;
   }
 
@@ -89,6 +99,7 @@ class SectoredCache {
   }
 
   std::uint32_t clock_ = 0;
+  std::uint16_t epoch_ = 0;
   std::vector<Set> sets_;
   std::vector<Line> lines_;  // [sets * kWays]
 };

@@ -57,6 +57,7 @@ Grid::Grid(const Machine& machine, std::vector<const Launch*> launches,
   result_.waits = launches_.front()->waits;
   result_.allocations = launches_.front()->allocations;
   result_.hides_wait = launches_.front()->hides_wait;
+  result_.overlaps = launches_.front()->overlaps;
   result_.occupancy = occupancy(machine, *launches_.front());
   for (const Launch* launch : launches_) {
     if (!result_.name.empty()) result_.name += ", ";
@@ -133,8 +134,10 @@ void Grid::deal(double now) {
     }
     if (best < 0) return;
     Multiprocessor& sm = *sms_[static_cast<std::size_t>(best)];
-    const double start =
+    const double free =
         now == 0 ? 0 : std::max(now, sm.room_since(launch) + machine_.block_latency);
+    const double start = std::max(free, next_start_);
+    next_start_ = start + machine_.block_interval;
     result_.spans[static_cast<std::size_t>(dealt_)].sm = best;
     sm.place(launch, ranges_[range_].first + dealt_ - before_[range_], dealt_, start);
     ++dealt_;

@@ -31,6 +31,7 @@ struct LaunchResult {
   int launches = 1;
   int waits = 0, allocations = 0;  // of the host before it
   bool hides_wait = false;         // runs during a wait
+  bool overlaps = false;           // the launch before it
   double cycles = 0;  // from the start of the first thread block to the end of the last
   Occupancy occupancy;
   double waves = 0;          // thread blocks / resident thread blocks of the GPU
@@ -132,6 +133,7 @@ class Grid {
   std::vector<int> dealt_to_;                             // [SMs]
   double stretch_ = 0;
   double begin_ = 0;
+  double next_start_ = 0;  // the earliest start of the next thread block
   std::size_t range_ = 0;  // range of the next thread block to start
   std::int64_t dealt_ = 0, ended_ = 0, steps_ = 0;
   bool done_ = false;

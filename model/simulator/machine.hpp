@@ -30,6 +30,8 @@ struct Machine {
   double shared_interval = 1;       // shared memory, per wavefront
   double shared_latency = 0;
   double barrier_latency = 0;
+  double fence_latency = 0;     // until stores are seen everywhere
+  double exchange_latency = 0;  // of an atomic of which the result is waited for
   double l1_latency = 0;
   std::int64_t l1_bytes = 0;  // including shared memory
 
@@ -46,7 +48,9 @@ struct Machine {
 
   // Launches.
   double block_latency = 0;       // cycles from a thread block's end to its successor's start
+  double block_interval = 0;      // cycles from a thread block's start to that of the next one
   double launch_gap_us = 0;       // from the end of a launch to the start of the next in a stream
+  double overlapped_gap_us = 0;   // the same where the next launch overlaps the one before
   double launch_overhead_us = 0;  // least time from launch to launch
 
   // The host, where it waits for the device.

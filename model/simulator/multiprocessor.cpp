@@ -188,6 +188,13 @@ bool Multiprocessor::perform(int id, Warp& warp, const WarpOp& op) {
     case kPause:
       warp.time += op.count;
       break;
+    case kFence:
+      warp.time += machine_.fence_latency;
+      l1_.forget();
+      break;
+    case kExchange:
+      warp.time += machine_.exchange_latency;
+      break;
     case kMma:
       multiply(warp, op.count);
       break;

@@ -33,8 +33,10 @@ std::int64_t warm_up_from(const WorkDescription& work, const Machine& machine) {
 double launches_us(const Result& result) {
   double sum = 0;
   for (const LaunchResult& launch : result.launches)
-    sum += std::max(launch.cycles / result.machine.clock_mhz + result.machine.launch_gap_us,
-                    result.machine.launch_overhead_us);
+    sum += std::max(
+        launch.cycles / result.machine.clock_mhz +
+            (launch.overlaps ? result.machine.overlapped_gap_us : result.machine.launch_gap_us),
+        result.machine.launch_overhead_us);
   return sum;
 }
 
@@ -167,6 +169,7 @@ class ProductRun {
           copy.cycles = one.cycles, copy.sm = one.sm, copy.memory = one.memory;
           copy.waits = one.waits, copy.allocations = one.allocations;
           copy.hides_wait = one.hides_wait, copy.launches = one.launches;
+          copy.overlaps = one.overlaps;
         }
         LaunchResult& changed = other.launches[launch];
         changed.cycles = totals.cycles, changed.sm = totals.sm, changed.memory = totals.memory;

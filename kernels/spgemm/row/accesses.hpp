@@ -103,19 +103,11 @@ void add_to_tiles(Tasks&& tasks, const DeviceArrays& at, WarpTrace& trace) {
 /// Barriers of a warp that counts in a joint launch, besides those of a thread block's task.
 constexpr int kJointBarriers = 4;
 
-/// Cycles of a fence of the GPU, and of an atomic whose result a warp waits for, on an H200 with
-/// other warps at work.
-constexpr int kFenceCycles = 1100, kExchangeCycles = 800;
-
 /// The end of a warp of a launch that reports: the last thread block sees the writes of all others.
-inline void report(int warp, const DeviceArrays& at, WarpTrace& trace) {
-  trace.pause(kFenceCycles);
+inline void report(int warp, WarpTrace& trace) {
+  trace.fence();
   trace.barrier();
-  if (warp == 0) {
-    trace.atomic(1);
-    touch_run(at.summary, 0, 1, trace);
-    trace.pause(kExchangeCycles);
-  }
+  if (warp == 0) trace.exchange();
   trace.barrier();
 }
 

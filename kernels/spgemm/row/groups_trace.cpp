@@ -415,7 +415,7 @@ class GroupsTrace final : public LaunchTrace, private GroupMemory {
       trace.issue(Count::kAddCounts);
       add_counts(at_, trace);
     }
-    if (launch_.is_joint) report(mine.warp_of_block, at_, trace);
+    if (launch_.is_joint) report(mine.warp_of_block, trace);
   }
 
   /// Ranks the slots, and writes the columns of C.

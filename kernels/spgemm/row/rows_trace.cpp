@@ -244,7 +244,7 @@ class AnalysisTrace final : public RowsTrace {
     trace.issue(Count::kFinish);
     trace.barrier();
     if (warp == 0) add_counts(at_, trace);
-    report(warp, at_, trace);
+    report(warp, trace);
   }
 
   AnalysisPtr product_;

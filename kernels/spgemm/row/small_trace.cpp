@@ -39,7 +39,7 @@ class SmallTrace final : public LaunchTrace {
       store_lengths(tasks, trace);
     if (counts_jointly) {
       trace.barrier();
-      report(warp, at_, trace);
+      report(warp, trace);
     }
     return false;
   }

@@ -258,6 +258,7 @@ WorkDescription describe(const DenseTiles& a, std::int64_t n, const DenseSpmmOpt
                     .threads_per_block = shape.schedule.threads(),
                     .registers_per_thread = has_halves ? kRegistersHalves : kRegistersFp32,
                     .shared_bytes = shape.schedule.shared_bytes(),
+                    .overlaps = true,
                     .trace = std::make_shared<DenseTrace>(shape, work.memory)}};
   work.footprint_bytes = stats(a).bytes;
   work.b_rows_bytes = shape.schedule.element_bytes * n * a.cols();

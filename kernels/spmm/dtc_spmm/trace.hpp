@@ -25,6 +25,8 @@ struct CodeLengths {
   int copy(bool double_buffer) const { return 6 + 13 * rounds + (double_buffer ? 0 : 11); }
   int ids() const { return 8 + 5 * rounds; }
   int copy_rows() const { return 22 + 13 * groups; }  // staged
+  /// Places of a TC block that wait for a pointer or a size loaded from the constants.
+  int constant_waits() const { return fetch == Fetch::kFloat4 ? 8 + 2 * groups : 8; }
   int tile() const {
     if (staged()) return 67 + 57 * groups + (depth == 8 ? 2 : 0);
     if (fetch == Fetch::kFloat4) return 65 + 100 * groups + (depth == 8 ? 5 : 0);
@@ -32,6 +34,9 @@ struct CodeLengths {
     return 122 + 75 * groups - (depth == 8 ? 2 : 0);
   }
 };
+
+/// Cycles until an instruction has loaded a constant to a register (LDC), as from shared memory.
+constexpr int kConstantCycles = 30;
 
 class Trace final : public window16_tile::TileTrace {
  public:
@@ -61,7 +66,7 @@ class Trace final : public window16_tile::TileTrace {
     trace.wait(kIdBoard);
     load_ids(task.first, item, trace);
     load_row_ids(task.first, trace);
-    for (int i = 0; i < 2 * lengths.rounds; ++i) trace.shared(1);
+    trace.shared(2 * lengths.rounds);
     synchronize(trace);
     if (launch_.double_buffer) scatter(task, task.first, item, trace);
     trace.wait(kRowBoard);
@@ -86,16 +91,16 @@ class Trace final : public window16_tile::TileTrace {
     if (!launch_.double_buffer) scatter(task, tile, item, trace);
     trace.wait(kCopyBoard);
     synchronize(trace);
-    for (int i = 0; i < lengths.rounds; ++i) trace.shared(1);
+    trace.shared(lengths.rounds);
     if (launch_.double_buffer && tile + 1 < end) scatter(task, tile + 1, item, trace);
     trace.wait(kRowBoard);
     if (!staged()) load_fragments(tile, item, trace);
     if (staged() && tile + 1 < end) copy_rows(tile + 1, tile + 1 - task.first, item, trace);
     load_row_ids(std::min(tile + 2, end - 1), trace);
     if (first_col(item) >= n_) return trace.complete(begin, length / 2);
-    for (int i = 0; i < 4; ++i) trace.shared(1);
-    if (staged())
-      for (int i = 0; i < 2 * schedule_.groups; ++i) trace.shared(row_windows::kWideReadWavefronts);
+    trace.pause(kConstantCycles * lengths.constant_waits());
+    // Reads of shared memory are in flight together.
+    trace.shared(4 + (staged() ? 2 * schedule_.groups * row_windows::kWideReadWavefronts : 0));
     if (!staged()) trace.wait(kFragmentBoard);
     const int mmas = window16_tile::kMmas * schedule_.groups * kTileCols / launch_.depth *
                      launch_.mmas_per_product;

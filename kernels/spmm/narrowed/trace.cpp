@@ -61,8 +61,11 @@ class NarrowTrace final : public LaunchTrace {
     trace.atomic(1);
     trace.touch(element(words_, col, 4), 4 * cols);
     trace.issue(InstructionCounts::kEnd);
-    trace.pause(2 * kMeetingCycles);
+    trace.fence();
     trace.barrier();
+    if (warp == 0) trace.exchange();
+    trace.barrier();
+    if (thread_block + 1 == grid_.thread_blocks()) trace.fence();
     return false;
   }
 
@@ -122,12 +125,14 @@ void add_launches(std::int64_t k, std::int64_t n, std::int64_t sms, WorkDescript
                         .registers_per_thread = kRegisters,
                         .shared_bytes = 2 * 4 * kSegmentCols + 1,
                         .trace = std::make_shared<NarrowTrace>(k, n, grid, b, to, work.memory)});
+  for (std::size_t i = 1; i < work.launches.size(); ++i) work.launches[i].overlaps = true;
   work.thread_blocks.resize(work.thread_blocks.size() + static_cast<std::size_t>(idle));
   work.launches.push_back({.name = "multiply B as it is, where it is not narrowed",
                            .thread_blocks = idle,
                            .threads_per_block = work.launches[1].threads_per_block,
                            .registers_per_thread = work.launches[1].registers_per_thread,
                            .shared_bytes = work.launches[1].shared_bytes,
+                           .overlaps = true,
                            .trace = std::make_shared<IdleTrace>()});
   work.b_rows_bytes *= 2;  // read in FP32
 }

@@ -21,6 +21,10 @@ struct CodeLengths {
 namespace code {
 
 constexpr int kIdle = 30;  // a warp without a unit
+/// Cycles beyond two an instruction until a warp has found its unit, which divides the number of
+/// its thread block: the stall counts, and 25 for each wait for a constant, a special register or a
+/// conversion of the division.
+constexpr int kUnitCycles = 250;
 /// Of the launch that clears rows: a warp with its load, the loop over the stores that are left
 /// behind the last four, one of these, and the loops over four and more.
 constexpr int kClear = 38, kClearFew = 9, kClearStore = 12, kClearFours = 27, kClearFour = 6;

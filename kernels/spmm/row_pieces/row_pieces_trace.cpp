@@ -180,7 +180,7 @@ class UnitsTrace final : public LaunchTrace {
   void begin(const WarpUnits& mine, std::int64_t steps, WarpTrace& trace) const {
     const std::size_t start = trace.ops.size();
     trace.issue(code::kIdle);
-    trace.pause(kSpecialRegisterCycles);
+    trace.pause(code::kUnitCycles);
     if (!plan_->shares.empty()) {
       for (const int next : {0, 1}) {
         trace.load(kRowPartBoard);
@@ -464,11 +464,11 @@ class UnitsTrace final : public LaunchTrace {
       trace.store();
       for (const RowPart* part : parts) touch_slot(mine, part->slot - 1, i, trace);
     }
-    trace.pause(kMeetingCycles);
-    trace.complete(begin, code::meet(shape_));
     std::uint32_t most = 0;
     for (const RowPart* part : parts)
       if (is_last_of_row(*part)) most = std::max(most, split_row_of(*part).num_parts);
+    trace.arrive(most > 0);
+    trace.complete(begin, code::meet(shape_));
     if (most == 0) return;
     begin = trace.ops.size();
     for (std::uint32_t p = 0; p < most; ++p) {

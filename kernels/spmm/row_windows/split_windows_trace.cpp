@@ -29,8 +29,9 @@ bool trace_combine_split_window(const Tasks& tasks, std::int64_t index, std::int
     trace.store();
     trace.touch(vector_at(place.team, i), slot_bytes(1));
   }
-  trace.pause(kMeetingCycles);
-  if (place.team + 1 < place.teams) return false;
+  const bool is_last = place.team + 1 == place.teams;
+  trace.arrive(is_last);
+  if (!is_last) return false;
   trace.issue(InstructionCounts::kLast);
   for (std::int64_t p = 0; p < place.teams; ++p) {
     for (int i = 0; i < lane_vectors; ++i) {

@@ -3,6 +3,12 @@
 namespace tessera::row_windows {
 namespace {
 
+/// Cycles beyond two an instruction until a warp has found its item, which divides the number of
+/// its thread block: the stall counts in machine code, and 25 for each wait for a constant, a
+/// special register or a conversion of the division (CUDA 13.0, sm_90a: 210 to 230 for dtc_spmm and
+/// acc_spmm).
+constexpr int kItemCycles = 225;
+
 constexpr int kClearRegisters = 24;  // allocated for a thread
 
 /// The window that a thread block clears.
@@ -75,7 +81,7 @@ std::int64_t add_clear_launch(const ClearedWindows& windows,
 void trace_share_extent(const window_tasks::Tasks& tasks, std::int64_t share, std::uint64_t shares,
                         int board, WarpTrace& trace) {
   trace.issue(TaskInstructionCounts::kStart);
-  trace.pause(kSpecialRegisterCycles);
+  trace.pause(kItemCycles);
   if (tasks.shares.empty()) return;
   for (int i = 0; i < 2; ++i) {
     trace.load(board);

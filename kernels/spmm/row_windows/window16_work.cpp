@@ -79,7 +79,8 @@ WorkDescription describe_without_trace(const std::string& kernel, const MeTcf& a
                            .thread_blocks = std::ssize(work.thread_blocks) - cleared,
                            .threads_per_block = launch.schedule.threads(),
                            .registers_per_thread = launch.registers,
-                           .shared_bytes = launch.shared_bytes});
+                           .shared_bytes = launch.shared_bytes,
+                           .overlaps = launch.overlaps});
   return work;
 }
 

@@ -47,6 +47,7 @@ struct TileLaunch {
   window_tasks::CombineMethod combine = window_tasks::CombineMethod::kOrdered;
   int registers = 0;  // of a thread
   std::int64_t shared_bytes = 0;
+  bool overlaps = false;  // the launch before it
   WarpInstructions instructions;
 
   /// Bytes of an element.

@@ -385,6 +385,9 @@ class RowsSpmm final : public SpmmKernel {
     WorkDescription work{.kernel = "rows_spmm"};
     const Storage storage = storage_of(params_);
     describe_launches(a, launches_of(params_, a, n), storage, n, work);
+    // The second of two launches always overlaps the first.
+    if (!work.launches.empty())
+      work.launches.front().overlaps = overlap_of(params_) != Overlap::kNone;
     work.footprint_bytes = stats(packed).bytes;
     work.b_rows_bytes =
         static_cast<std::int64_t>(bytes_of(storage.b)) * n * count_distinct(a.col_indices, a.cols);

@@ -412,9 +412,12 @@ class RowsTrace final : public LaunchTrace {
       trace.issue(InstructionCounts::kSlot);
       trace.store();
       trace.touch(slot(mine, mine.block), slot_bytes(schedule_));
+      trace.fence();
+      trace.exchange();
     }
     trace.barrier();
     if (!mine.is_last) return;
+    trace.fence();
     trace.issue(InstructionCounts::kSlots);
     add_slots(mine, trace);
     add_team(mine, schedule_.units_per_block(), trace);
@@ -511,6 +514,7 @@ void describe_launches(const CsrMatrix& a, const Launches& launches, const Stora
                              .threads_per_block = schedule.threads,
                              .registers_per_thread = registers_of(schedule),
                              .shared_bytes = schedule.direct ? 0 : shared_bytes(schedule.lane_cols),
+                             .overlaps = true,
                              .trace = trace});
   };
   const bool is_mixed = !plan.units.empty() && launches.most_direct >= 0;

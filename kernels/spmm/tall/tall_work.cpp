@@ -66,6 +66,7 @@ WorkDescription describe(const TallTiles& a, std::int64_t n, const TallSpmmOptio
        .threads_per_block = kThreads,
        .registers_per_thread = kRegisters,
        .shared_bytes = kSharedBytes,
+       .overlaps = true,
        .trace = make_trace(a, std::move(extents), n, storage, std::move(plan), work.memory)});
   add_footprints(a, n, storage, work);
   return work;

@@ -37,12 +37,13 @@ class TcgnnTrace final : public LaunchTrace {
   /// instructions with those of memory and the MMAs. A round takes the next edges of four of the
   /// warp's rows.
   struct CodeLengths {
-    static constexpr int kIdleRound = 32;   // a TC block of a warp without a round, but the last
-    static constexpr int kLast = 32;        // the last TC block of a window, of any warp
-    static constexpr int kStore = 24;       // of eight rows and 16 columns, besides the store
-    static constexpr int kScalarCopy = 31;  // more for rows that are not aligned
-    int start, start_round;                 // before the first TC block, and more for each round
-    int block;                              // of a TC block before the last, of a warp with rounds
+    static constexpr int kItemCycles = 215;  // beyond two an instruction, until a warp has its item
+    static constexpr int kIdleRound = 32;    // a TC block of a warp without a round, but the last
+    static constexpr int kLast = 32;         // the last TC block of a window, of any warp
+    static constexpr int kStore = 24;        // of eight rows and 16 columns, besides the store
+    static constexpr int kScalarCopy = 31;   // more for rows that are not aligned
+    int start, start_round;                  // before the first TC block, and more for each round
+    int block;                               // of a TC block before the last, of a warp with rounds
     int elements, edges;  // less for a round without an element, and without further edges
     int copy, product;    // more for a warp with columns of C
 
@@ -90,7 +91,7 @@ class TcgnnTrace final : public LaunchTrace {
     const std::size_t begin = trace.ops.size();
     int rounds = 0;
     trace.issue(code.start / 2);
-    trace.pause(kSpecialRegisterCycles);
+    trace.pause(CodeLengths::kItemCycles);
     trace.load(kWindowBoard);
     trace.touch(at_.block_partition + 4 * static_cast<std::uint64_t>(item.window), 4);
     trace.wait(kWindowBoard);

@@ -306,6 +306,7 @@ class TesseraSpmm final : public SpmmKernel {
          .combine = options_.combine(),
          .registers = registers(schedule),
          .shared_bytes = options_.shared_bytes(schedule),
+         .overlaps = options_.overlap() != Overlap::kNone,
          .instructions = instructions(schedule.groups)});
     work.footprint_bytes = stats(a).bytes;
     return work;

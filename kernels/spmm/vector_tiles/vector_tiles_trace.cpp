@@ -51,8 +51,12 @@ struct CodeLengths {
   int next;   // more to load the values of the next one
   int copy;   // more to copy the rows of B of a later one
   int first;  // of such a copy before the first TC block
+  /// Cycles of a TC block beyond two an instruction: the stall counts, and 25 for each wait for a
+  /// shuffle, a constant or a special register. With groups of 32 columns they hardly change.
+  int stalls = 0;
 
-  static constexpr int kIdle = 40;        // a warp, with a task or without
+  static constexpr int kIdle = 40;         // a warp, with a task or without
+  static constexpr int kItemCycles = 205;  // beyond two an instruction, until a warp has its task
   static constexpr int kScalarCopy = 9;   // a copy of a word, in whose place others are of 16 bytes
   static constexpr int kPackedValue = 6;  // for each of A's values that are loaded one by one
   static constexpr int kPart = 13;        // of a part of a window, besides those of all kernels
@@ -71,12 +75,15 @@ struct GroupLengths {
 
 constexpr CodeLengths staged_code(Operand operand, int depth) {
   if (operand == Operand::kTf32)
-    return depth == 4 ? CodeLengths{112, 47, 12, 22, 45} : CodeLengths{123, 64, 21, 29, 54};
+    return depth == 4 ? CodeLengths{112, 47, 12, 22, 45, 230}
+                      : CodeLengths{123, 64, 21, 29, 54, 270};
   if (operand == Operand::kFp16AsIs)
-    return depth == 8 ? CodeLengths{110, 44, 17, 33, 65} : CodeLengths{150, 54, 29, 48, 65};
+    return depth == 8 ? CodeLengths{110, 44, 17, 33, 65, 290}
+                      : CodeLengths{150, 54, 29, 48, 65, 400};
   if (operand == Operand::kFp16)
-    return depth == 8 ? CodeLengths{125, 44, 17, 22, 50} : CodeLengths{120, 52, 32, 31, 60};
-  return {124, 66, 31, 33, 60};
+    return depth == 8 ? CodeLengths{125, 44, 17, 22, 50, 235}
+                      : CodeLengths{120, 52, 32, 31, 60, 360};
+  return {124, 66, 31, 33, 60, 350};
 }
 constexpr GroupLengths group_code(Operand operand, int depth) {
   if (operand == Operand::kTf32) return depth == 4 ? GroupLengths{11, 11} : GroupLengths{26, 15};
@@ -192,7 +199,7 @@ class ProductTrace final : public LaunchTrace {
     if (cursor.step == 0) {
       const std::size_t begin = trace.ops.size();
       trace.issue(CodeLengths::kIdle);
-      trace.pause(kSpecialRegisterCycles);
+      trace.pause(CodeLengths::kItemCycles);
       trace.load(kTaskBoard);
       trace.touch(at_.tasks + 16 * static_cast<std::uint64_t>(index), 16);
       trace.wait(kTaskBoard);
@@ -284,8 +291,9 @@ class ProductTrace final : public LaunchTrace {
     if (step < end) load_values(task, step + 1, trace);
     if (ahead <= end) copy(task, ahead, col, trace);
     if (ahead + 1 <= end) load_index(task, ahead + 1, trace);
-    // Lanes read four rows of 32 columns at a time.
-    for (int rows = 0; rows < groups_ * a_.depth; rows += 4) trace.shared(b_bytes_);
+    trace.pause(code_.stalls);
+    // Lanes read four rows of 32 columns at a time; these reads are in flight together.
+    trace.shared(groups_ * a_.depth / 4 * b_bytes_);
     trace.complete(begin, length - kMmasPerGroup * groups_);
     trace.mma(kMmasPerGroup * groups_);
   }

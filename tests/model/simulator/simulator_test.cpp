@@ -37,6 +37,8 @@ Machine toy_machine(int sms = 1) {
   m.shared_interval = 1;
   m.shared_latency = 20;
   m.barrier_latency = 10;
+  m.fence_latency = 900;
+  m.exchange_latency = 700;
   m.l1_latency = 30;
   m.l1_bytes = 256 * 1024;
   m.l2_bytes = 32 << 20;
@@ -238,6 +240,69 @@ TEST_CASE("a lone warp takes the cycles worked out by hand") {
   // Their operands take longer to be read.
   CHECK(cycles_of(begin(5, 60, 1)) == doctest::Approx(10 + 60));
   CHECK(cycles_of([](WarpTrace& t) { t.shared(4); }) == doctest::Approx(2 + 4 + 20));
+}
+
+TEST_CASE("a fence takes its time and empties the L1 of the SM, an exchange only takes its time") {
+  const auto load = [](WarpTrace& t) {
+    t.load(0);
+    t.touch(4096, 4);
+    t.wait(0);
+  };
+  const auto hits = [&](const std::function<void(WarpTrace&)>& between) {
+    const auto work = toy_work(1, 1, [&](std::int64_t, int, WarpCursor&, WarpTrace& trace) {
+      load(trace), between(trace), load(trace), load(trace);
+      return false;
+    });
+    const Result result = simulate(work, toy_machine(), {.warm = false});
+    CHECK(result.sm().instructions == 3);
+    return result.sm().load_hits;
+  };
+  CHECK(hits([](WarpTrace&) {}) == 2);
+  CHECK(hits([](WarpTrace& t) { t.exchange(); }) == 2);
+  CHECK(hits([](WarpTrace& t) { t.fence(); }) == 1);
+  CHECK(cycles_of([](WarpTrace& t) { t.arrive(false); }) == doctest::Approx(900 + 700));
+  CHECK(cycles_of([](WarpTrace& t) { t.arrive(true); }) == doctest::Approx(900 + 700 + 900));
+  // After the fence the line comes from the L2.
+  CHECK(cycles_of([&](WarpTrace& t) { load(t), t.fence(), load(t); }) ==
+        doctest::Approx(603 + 900 + 203));
+}
+
+TEST_CASE("a cache forgets its sectors however often it is told to") {
+  SectoredCache cache(1);
+  std::uint32_t out = 0;
+  SectoredCache::Line out_line;
+  cache.line(cache.replace(0, 7, out, out_line)).valid = 15;
+  CHECK(cache.line(cache.find(0, 7)).valid == 15);
+  for (int i = 0; i < 1 << 16; ++i) cache.forget();  // as often as it counts to
+  CHECK(cache.line(cache.find(0, 7)).valid == 0);
+  cache.line(cache.find(0, 7)).valid = 15;
+  cache.forget();
+  CHECK(cache.line(cache.find(0, 7)).valid == 0);
+}
+
+TEST_CASE("a launch that overlaps the one before it costs the smaller gap") {
+  auto work = toy_work(1, 1, [](std::int64_t, int, WarpCursor&, WarpTrace& trace) {
+    trace.pause(5000);
+    return false;
+  });
+  Machine machine = toy_machine();
+  machine.launch_gap_us = 2;
+  machine.overlapped_gap_us = 0.5;
+  CHECK(simulate(work, machine, {.warm = false}).time_us == doctest::Approx(5 + 2));
+  work.launches[0].overlaps = true;
+  CHECK(simulate(work, machine, {.warm = false}).time_us == doctest::Approx(5 + 0.5));
+}
+
+TEST_CASE("thread blocks of a launch start one after another") {
+  const auto work = toy_work(8, 1, [](std::int64_t, int, WarpCursor&, WarpTrace& trace) {
+    trace.pause(1000);
+    return false;
+  });
+  Machine machine = toy_machine(4);
+  machine.block_interval = 25;
+  const Result result = simulate(work, machine, {.warm = false});
+  CHECK(result.cycles() == doctest::Approx(7 * 25 + 1000));
+  for (int i = 0; i < 8; ++i) CHECK(result.launches[0].spans[i].start == doctest::Approx(25 * i));
 }
 
 TEST_CASE("loads without a wait between them overlap") {
