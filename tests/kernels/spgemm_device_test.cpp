@@ -375,7 +375,7 @@ TEST_CASE("row_spgemm keeps products whose codes have any size, and lists of any
 TEST_CASE("A times A is repeated for the values of A alone") {
   if (no_gpu()) return;
   const CsrMatrix a = random_rows(700, 700, 30, 71), other = with_values(a, 72);
-  for (const char* kept : {"structure", "products"}) {
+  for (const char* kept : {"structure", "products", "portions"}) {
     CAPTURE(kept);
     const Params params = Registry<SpgemmKernel>::instance().resolve(
         "row_spgemm", {{"reuse", true}, {"keeps", std::string(kept)}});

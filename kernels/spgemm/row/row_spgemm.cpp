@@ -78,8 +78,10 @@ const Register<SpgemmKernel> entry{{
                 std::string("structure"),
                 "with reuse, a product keeps its structure (the tasks; columns are found again), "
                 "its products (the indices of each product's factors: 4 bytes, 6 or 8 for the "
-                "largest matrices) or their positions (the place of each product's sum: 2 bytes)",
-                {"structure", "products", "positions"}},
+                "largest matrices), their positions (the place of each product's sum: 2 bytes) or "
+                "portions of them (their segments of B's rows, and the place of each in shared "
+                "memory: 2 bytes)",
+                {"structure", "products", "positions", "portions"}},
                {"workspace_limit",
                 std::int64_t{0},
                 "memory of a product beside C in bytes, at most; A's rows are then multiplied in "

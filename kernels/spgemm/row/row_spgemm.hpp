@@ -17,8 +17,9 @@
 //
 // With keeps=products, the second phase lists the products of each nonzero of C, and a gather makes
 // the sums: kernels/spgemm/row/lists.cuh. With keeps=positions it writes the place of each
-// product's sum: kernels/spgemm/row/positions.cuh. Under a mask there are no tasks:
-// kernels/spgemm/row/masked.hpp.
+// product's sum: kernels/spgemm/row/positions.cuh. With keeps=portions, C's structure is enough to
+// find the place of each product in shared memory: kernels/spgemm/row/portions.cuh. Under a mask
+// there are no tasks: kernels/spgemm/row/masked.hpp.
 #pragma once
 
 #include <algorithm>
@@ -37,17 +38,23 @@ struct RowSpgemmOptions {
         reuse(params.flag("reuse")),
         keeps_products(params.text("keeps") == "products"),
         keeps_positions(params.text("keeps") == "positions"),
+        keeps_portions(params.text("keeps") == "portions"),
         workspace_limit(params.integer("workspace_limit")) {}
 
   /// True when sums are made from lists of products.
   bool lists() const { return reuse && keeps_products; }
   /// True when sums are made from positions.
   bool positions() const { return reuse && keeps_positions; }
+  /// True when sums are made from portions of products.
+  bool portions() const { return reuse && keeps_portions; }
+  /// True when more than the tasks are kept.
+  bool keeps_more() const { return lists() || positions() || portions(); }
 
   bool is_wide;                  // values and sums are in FP64
   bool reuse;                    // a product keeps its structure for products with other values:
   bool keeps_products;           // as lists of products,
-  bool keeps_positions;          // as positions of sums, else as tasks
+  bool keeps_positions;          // as positions of sums,
+  bool keeps_portions;           // as portions of products, else as tasks
   std::int64_t workspace_limit;  // in bytes, beside C; 0: no limit
 };
 
