@@ -308,6 +308,29 @@ TEST_CASE("row_spgemm in FP64 has the bits of its emulation") {
     }
 }
 
+/// The most memory of a product that is kept and then repeated.
+std::int64_t peak_of_kept(const char* kept, const Operands& operands) {
+  const auto product =
+      Choice{"row_spgemm", {{"reuse", true}, {"keeps", text(kept)}}}.device()->upload(operands.a,
+                                                                                      operands.b);
+  ProductRun run(MemorySource::kPool, nullptr);
+  product->multiply(1, run);
+  product->multiply_again(1, run);
+  product->release();
+  return run.peak_bytes();
+}
+
+TEST_CASE("kept products are lists or portions, whichever are faster") {
+  if (no_gpu()) return;
+  const Choice choice{"row_spgemm", {{"reuse", true}, {"keeps", text("products")}}};
+  // A few windows, and many whose lists are as long as each other.
+  const Operands few{random_rows(60, 90, 12, 230), random_rows(90, 200, 30, 231)};
+  const Operands even{random_sparse(1500, 64, 1.0, 250), random_sparse(64, 400, 1.0, 251)};
+  for (const Operands& operands : {few, even}) check_kept(choice, operands);
+  CHECK(peak_of_kept("products", even) == peak_of_kept("lists", even));
+  CHECK(peak_of_kept("products", few) != peak_of_kept("lists", few));
+}
+
 TEST_CASE("kept positions, kept portions and FP64 are right for small products") {
   if (no_gpu()) return;
   for (const Operands& operands :
@@ -344,7 +367,7 @@ TEST_CASE("values in FP64 are refused by products in FP32") {
   const std::vector<double> values(a.nnz(), 1.0);
   CHECK_THROWS_AS(product->set_wide_values(values, {}), Unsupported);
   CHECK_THROWS_AS(product->download_wide(), Unsupported);
-  for (const char* kept : {"products", "positions", "portions"})
+  for (const char* kept : {"products", "lists", "positions", "portions"})
     CHECK_THROWS_AS(Choice({"row_spgemm",
                             {{"precision", text("fp64")}, {"reuse", true}, {"keeps", text(kept)}}})
                         .device()

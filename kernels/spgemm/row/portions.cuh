@@ -19,8 +19,6 @@
 
 namespace tessera::row_spgemm {
 
-/// Products that shared memory has room for, with both factors of each.
-constexpr int kProductsOfPortion = 4096;
 constexpr int kGroupsOfPortion = kProductsOfPortion / kWarpLanes;
 constexpr int kWarpsOfWindow = kRowThreads / kWarpLanes;
 static_assert(kGroupsOfPortion % kWarpsOfWindow == 0);

@@ -206,17 +206,13 @@ class RowProduct final : public GpuSparseProduct {
     if constexpr (!kIsWide)
       if (options_.lists()) {
         RowTasks::find_rows(places, run.stream());
-        lists_.emplace(tasks_, work, products, c_.row_offsets.data(), c_.col_indices.data(),
-                       nonzeros, run);
-        return sum_lists(alpha, run);
+        return sum_kept(work, products, nonzeros, alpha, run);
       }
     sum_tasks(work, output(work.offsets.data(), alpha), run.stream(), places);
     if constexpr (!kIsWide)
       if (options_.positions()) positions_.emplace(tasks_, work, products, run);
     if constexpr (!kIsWide)
-      if (options_.portions())
-        portions_.emplace(operands_.view(), c_.row_offsets.data(), c_.col_indices.data(), nonzeros,
-                          run);
+      if (options_.portions()) keep_portions(nonzeros, run);
     if (options_.reuse && !portions_) kept_.emplace(std::move(work));
   }
 
@@ -339,6 +335,25 @@ class RowProduct final : public GpuSparseProduct {
     RowTasks::launch_hubs(*kept_, output, stream);
   }
 
+  /// Keeps lists or portions, and makes the sums from them.
+  void sum_kept(const RowTasks::Workspace& work, std::int64_t products, std::int64_t nonzeros,
+                float alpha, ProductRun& run) {
+    std::optional<ListLengths> lengths(std::in_place, tasks_, work, products, c_.row_offsets.data(),
+                                       c_.col_indices.data(), nonzeros, run);
+    if (options_.chooses && lengths->favour_portions()) {
+      lengths.reset();
+      keep_portions(nonzeros, run);
+      return sum_portions(alpha, run);
+    }
+    lists_.emplace(tasks_, work, *lengths, run);
+    sum_lists(alpha, run);
+  }
+
+  void keep_portions(std::int64_t nonzeros, ProductRun& run) {
+    portions_.emplace(operands_.view(), c_.row_offsets.data(), c_.col_indices.data(), nonzeros,
+                      run);
+  }
+
   void sum_lists(float alpha, ProductRun& run) const {
     run.stage("sums");
     lists_->sum(gather_values(alpha), run.stream());
@@ -391,7 +406,7 @@ class GpuRowSpgemm final : public GpuSpgemm {
  private:
   void require_operands(const CsrMatrix& a, const CsrMatrix& b) const {
     require<Unsupported>(!options_.is_wide || !options_.keeps_more(),
-                         "row_spgemm keeps products, positions and portions in FP32 alone");
+                         "row_spgemm keeps products in FP32 alone, in whichever form");
     require<Unsupported>(!options_.reuse || options_.workspace_limit == 0,
                          "row_spgemm cannot have both reuse and a workspace_limit: reuse keeps the "
                          "tasks of all rows");
