@@ -39,6 +39,8 @@ inline const std::vector<SpgemmChoice>& further_spgemm_choices() {
       {"mixed_spgemm", {{"precision", named("fp16")}, {"path", named("tiles")}}},
       {"row_spgemm", {{"reuse", true}}},
       {"row_spgemm", {{"precision", named("fp64")}, {"reuse", true}}},
+      {"row_spgemm", {{"reuse", true}, {"keeps", named("lists")}}},
+      {"row_spgemm", {{"reuse", true}, {"keeps", named("portions")}}},
       {"row_spgemm", {{"reuse", true}, {"keeps", named("positions")}}},
       {"row_spgemm", {{"reuse", true}, {"keeps", named("products")}}},
       {"tile_spgemm", {{"precision", named("fp16")}, {"reuse", true}}},

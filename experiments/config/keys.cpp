@@ -358,8 +358,9 @@ A `mask` other than `"self"` needs the order of the file.
      R"(Sparse products take all their memory within their time and are timed twice: with the plain allocator (`time_us`) and from a pool (`pool_us`, `pool_gflops`). The pool's run also gives the
 time of each stage (`stage_NAME_us`); `peak_mb` is the most memory held at once. `products` counts two operations each in `gflops`; `nnz_c` and `compression` describe C. Where C's structure
 is kept (row_spgemm and tile_spgemm with `reuse = true`, cusparse_spgemm with `algorithm = "reuse"`), `again_us` is a product that computes C's values alone, into the same C. With
-`keeps = "products"` row_spgemm also keeps where the factors of each product are, in 4 bytes where they fit,
-and with `keeps = "positions"` where the sum of each product is, in 2 bytes. With a `mask`, C has the cells of the mask and no others, and 0 where no product is.
+`keeps = "lists"` row_spgemm also keeps where the factors of each product are, in 4 bytes where they fit, with `keeps = "portions"` the segments of B's rows and where shared memory has each
+product, in 2 bytes, with `keeps = "products"` the faster of the two by a cost model, and with `keeps = "positions"` where the sum of each product is, in 2 bytes.
+With a `mask`, C has the cells of the mask and no others, and 0 where no product is.
 
 Orders are cached. The backend `reorder` computes them, up to five times where that is short; every other backend reads the cache, and its record has the time and memory of the computation
 (`reorder_s`, `reorder_threads`, `reorder_peak_bytes`, `reorder_from_cache`). `--fresh-orders` computes them again. An order that was cut short is never cached.

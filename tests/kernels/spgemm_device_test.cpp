@@ -310,6 +310,29 @@ TEST_CASE("every SpGEMM kernel is right for rows of C with tens of thousands of 
   check_all(long_rows());
 }
 
+TEST_CASE("merge_spgemm merges rows once or twice, with the same bits") {
+  if (no_gpu()) return;
+  // Tiles of rows, of which some are empty, and more rows than have tiles.
+  const CsrMatrix b = random_rows(3000, 2500, 5, 98);
+  for (const std::int32_t rows : {1, 255, 256, 257, 300'000, 1'100'000}) {
+    CAPTURE(rows);
+    const CsrMatrix a = random_rows(rows, 3000, 4, 97);
+    const CsrMatrix expected = Registry<SpgemmKernel>::instance()
+                                   .make("merge_spgemm")
+                                   ->emulate(a, b, find_generation("hopper"));
+    const Params params = Registry<SpgemmKernel>::instance().resolve("merge_spgemm", {});
+    const auto product = Registry<GpuSpgemm>::instance().make("merge_spgemm", params)->upload(a, b);
+    for (const MemorySource source :
+         {MemorySource::kMalloc, MemorySource::kPool, MemorySource::kPool}) {
+      ProductRun run(source, nullptr);
+      run.poison();
+      product->multiply(0.5, run);
+      CHECK(product->download() == times(0.5, expected));
+      product->release();
+    }
+  }
+}
+
 TEST_CASE("merge_spgemm waits for C's nonzeros where products are too many to make room for each") {
   if (no_gpu()) return;
   const CsrMatrix a = random_sparse(4400, 8, 0.9, 81), b = random_sparse(8, 1100, 0.6, 82);
@@ -366,7 +389,7 @@ TEST_CASE("row_spgemm keeps products whose codes have any size, and lists of any
       {{dense(2, 70'000, 89), random_rows(70'000, 6, 2, 90)}, 4},
       {{random_rows(300, 70'000, 300, 91), random_rows(70'000, 500, 40, 92)}, 0},
   };
-  const SpgemmChoice choice{"row_spgemm", {{"reuse", true}, {"keeps", std::string("products")}}};
+  const SpgemmChoice choice{"row_spgemm", {{"reuse", true}, {"keeps", std::string("lists")}}};
   for (const auto& [operands, bytes] : cases) {
     const auto& [a, b] = operands;
     std::int64_t longest = 0;  // a window's rows have as many nonzeros of A, or more
@@ -383,7 +406,7 @@ TEST_CASE("row_spgemm keeps products whose codes have any size, and lists of any
 TEST_CASE("A times A is repeated for the values of A alone") {
   if (no_gpu()) return;
   const CsrMatrix a = random_rows(700, 700, 30, 71), other = with_values(a, 72);
-  for (const char* kept : {"structure", "products"}) {
+  for (const char* kept : {"structure", "products", "lists", "portions"}) {
     CAPTURE(kept);
     const Params params = Registry<SpgemmKernel>::instance().resolve(
         "row_spgemm", {{"reuse", true}, {"keeps", std::string(kept)}});

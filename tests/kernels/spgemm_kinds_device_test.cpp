@@ -18,6 +18,7 @@
 #include "formats/base/random.hpp"
 #include "formats/base/registry.hpp"
 #include "kernels/gpu_spgemm.hpp"
+#include "kernels/spgemm/row/masked.hpp"
 #include "kernels/spgemm_kernel.hpp"
 #include "kernels/tensor_core/gpu_generation.hpp"
 #include "tests/spgemm_operands.hpp"
@@ -160,16 +161,27 @@ TEST_CASE("row_spgemm is right under masks for rows of each number of lanes") {
 
 TEST_CASE("row_spgemm is right under masks that the words of B meet, and that they miss") {
   if (no_gpu()) return;
-  const auto at_distances = [](int first, int last, std::uint64_t seed) {
+  // Rows that the sample takes are far from A's where `hides`, so that all rows go by words.
+  const auto at_distances = [](int first, int last, std::uint64_t seed, bool hides = false) {
     return patterned(6000, 6000, seed, [=](int row, int col) {
       const int distance = std::abs(row - col);
+      if (hides && row % 94 == 47) return distance >= 2000 && distance <= 2040;
       return (distance >= first && distance <= last) || (first == 0 && distance / 6 == 90);
     });
   };
   const CsrMatrix a = at_distances(0, 9, 230);
-  // Cells of a row: those of A, four per lane, none that a product has, those of a thread block.
-  for (const CsrMatrix& mask : {a, at_distances(0, 57, 231), at_distances(2000, 2040, 232),
-                                random_rows(6000, 6000, 127, 233), at_distances(0, 200, 234)})
+  const auto goes_by_words = [&](const CsrMatrix& mask) {
+    return row_spgemm::words_are_faster(row_spgemm::sample_masked(a, a, mask));
+  };
+  // Cells of a row: those of A, four per lane, those of a thread block.
+  for (const bool hides : {false, true})
+    for (const CsrMatrix& mask : {at_distances(0, 9, 230, hides), at_distances(0, 57, 231, hides),
+                                  at_distances(0, 200, 234, hides)}) {
+      CHECK(goes_by_words(mask) == hides);
+      check_masked({"row_spgemm", {{"reuse", true}}}, {a, a}, mask);
+    }
+  // None that a product has, and some.
+  for (const CsrMatrix& mask : {at_distances(2000, 2040, 232), random_rows(6000, 6000, 127, 233)})
     check_masked({"row_spgemm", {{"reuse", true}}}, {a, a}, mask);
 }
 
@@ -227,6 +239,20 @@ TEST_CASE("products repeated from kept positions have the bits of the emulation"
     for (const Operands& operands : cases) check_kept(choice, operands);
 }
 
+TEST_CASE("products repeated from kept portions have the bits of the emulation") {
+  if (no_gpu()) return;
+  const Choice choice{"row_spgemm", {{"reuse", true}, {"keeps", text("portions")}}};
+  for (const auto& cases : {awkward_shapes(), empty_products(), regular_patterns(), many_lengths(),
+                            hubs(), long_rows()})
+    for (const Operands& operands : cases) check_kept(choice, operands);
+  // Windows of many portions, windows of many rows, and lists longer than a portion.
+  for (const Operands& operands :
+       {Operands{random_sparse(5, 900, 0.5, 240), random_sparse(900, 5000, 0.06, 241)},
+        Operands{random_rows(20'000, 300, 2, 242), random_rows(300, 9000, 3, 243)},
+        Operands{random_sparse(3, 9000, 1.0, 244), random_rows(9000, 50, 2, 245)}})
+    check_kept(choice, operands);
+}
+
 /// The matrix with values that FP32 does not have.
 WideCsrMatrix with_wide_values(const CsrMatrix& pattern, std::uint64_t seed) {
   WideCsrMatrix wide = widened(pattern);
@@ -282,13 +308,37 @@ TEST_CASE("row_spgemm in FP64 has the bits of its emulation") {
     }
 }
 
-TEST_CASE("kept positions and FP64 are right for small products") {
+/// The most memory of a product that is kept and then repeated.
+std::int64_t peak_of_kept(const char* kept, const Operands& operands) {
+  const auto product =
+      Choice{"row_spgemm", {{"reuse", true}, {"keeps", text(kept)}}}.device()->upload(operands.a,
+                                                                                      operands.b);
+  ProductRun run(MemorySource::kPool, nullptr);
+  product->multiply(1, run);
+  product->multiply_again(1, run);
+  product->release();
+  return run.peak_bytes();
+}
+
+TEST_CASE("kept products are lists or portions, whichever are faster") {
+  if (no_gpu()) return;
+  const Choice choice{"row_spgemm", {{"reuse", true}, {"keeps", text("products")}}};
+  // A few windows, and many whose lists are as long as each other.
+  const Operands few{random_rows(60, 90, 12, 230), random_rows(90, 200, 30, 231)};
+  const Operands even{random_sparse(1500, 64, 1.0, 250), random_sparse(64, 400, 1.0, 251)};
+  for (const Operands& operands : {few, even}) check_kept(choice, operands);
+  CHECK(peak_of_kept("products", even) == peak_of_kept("lists", even));
+  CHECK(peak_of_kept("products", few) != peak_of_kept("lists", few));
+}
+
+TEST_CASE("kept positions, kept portions and FP64 are right for small products") {
   if (no_gpu()) return;
   for (const Operands& operands :
        {Operands{random_rows(60, 90, 12, 230), random_rows(90, 200, 30, 231)},
         Operands{random_sparse(3, 1200, 0.9, 232), random_rows(1200, 3000, 20, 233)},
         Operands{random_sparse(40, 50, 0.5, 234), random_sparse(50, 70, 0.4, 235)}}) {
-    check_kept({"row_spgemm", {{"reuse", true}, {"keeps", text("positions")}}}, operands);
+    for (const char* kept : {"positions", "portions"})
+      check_kept({"row_spgemm", {{"reuse", true}, {"keeps", text(kept)}}}, operands);
     check_wide({"row_spgemm", {{"precision", text("fp64")}}}, operands);
   }
 }
@@ -317,12 +367,12 @@ TEST_CASE("values in FP64 are refused by products in FP32") {
   const std::vector<double> values(a.nnz(), 1.0);
   CHECK_THROWS_AS(product->set_wide_values(values, {}), Unsupported);
   CHECK_THROWS_AS(product->download_wide(), Unsupported);
-  CHECK_THROWS_AS(
-      Choice({"row_spgemm",
-              {{"precision", text("fp64")}, {"reuse", true}, {"keeps", text("products")}}})
-          .device()
-          ->upload(a, a),
-      Unsupported);
+  for (const char* kept : {"products", "lists", "positions", "portions"})
+    CHECK_THROWS_AS(Choice({"row_spgemm",
+                            {{"precision", text("fp64")}, {"reuse", true}, {"keeps", text(kept)}}})
+                        .device()
+                        ->upload(a, a),
+                    Unsupported);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // The launches of merge_spgemm beside its merges: the bins of rows and the number of products,
-// which the host reads, and the offsets of rows in C. See kernels/spgemm/merge/merge_spgemm.cu.
+// which the host reads, the offsets of rows in C, and the move of merged rows to them. See
+// kernels/spgemm/merge/merge_spgemm.cu.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,9 @@ constexpr int kThreads = 256;
 constexpr int kEmptyBin = kWidths, kLongBin = kWidths + 1, kBins = kWidths + 2;
 
 using Bins = row_bins::RowBins<kBins>;
+
+/// The most tiles of rows whose lengths add up by tile.
+constexpr std::int64_t kMostTiles = 4 * spgemm::kMostTiles;
 
 /// The number of pieces of a long row.
 __device__ inline int pieces_of(std::int64_t inputs, int most_rows) {
@@ -60,8 +64,9 @@ struct Found {
 
 /// What the analysis and the launches after it keep on the device.
 struct Kept {
-  Found found;                                 // all zeros between analyses
-  row_bins::Sum of_tiles[spgemm::kMostTiles];  // lengths of rows of C, while they are counted
+  Found found;                         // all zeros between analyses
+  row_bins::Sum of_tiles[kMostTiles];  // lengths of rows of C, while they are counted
+  unsigned taken;                      // of the room for products
 };
 
 /// Chooses the bins of A's rows in the first `row_blocks` thread blocks, counts products in the
@@ -80,9 +85,11 @@ static __global__ void __launch_bounds__(kThreads)
     spgemm::add_products_from(std::int64_t{blockIdx.x - row_blocks} * kThreads + threadIdx.x,
                               std::int64_t{gridDim.x - row_blocks} * kThreads, nonzeros_of_a,
                               a_cols, b_offsets, &found->products);
-  if (blockIdx.x == 0)
-    for (int i = static_cast<int>(threadIdx.x); i < spgemm::kMostTiles; i += kThreads)
+  if (blockIdx.x == 0) {
+    for (int i = static_cast<int>(threadIdx.x); i < kMostTiles; i += kThreads)
       kept->of_tiles[i] = 0;
+    if (threadIdx.x == 0) kept->taken = 0;
+  }
   if (!spgemm::is_last_block(&found->blocks_done)) return;
   spgemm::write_report(report);
   __syncthreads();
@@ -99,6 +106,63 @@ static __global__ void __launch_bounds__(spgemm::kTile)
   const auto own = static_cast<row_bins::Sum>(row < rows ? lengths[row] : 0);
   const row_bins::Sum before = spgemm::sum_before(own, of_tiles);
   if (row <= rows) offsets[row] = static_cast<std::int64_t>(before);
+}
+
+/// Merged rows that do not follow each other.
+struct ScatteredRows {
+  const int* lengths;             // [rows + 1]
+  const row_bins::Sum* of_tiles;  // the sums of lengths over tiles
+  const int* rooms;               // [rows]: where each begins in cols and values, unless empty
+  const int* cols;
+  const float* values;
+};
+
+/// Moves rows to their places in C, whose offsets it writes. A thread block moves the elements of
+/// the rows of its tile in the order of C.
+static __global__ void __launch_bounds__(spgemm::kTile)
+    move_rows(std::int64_t rows, ScatteredRows from, std::int64_t* offsets, int* cols,
+              float* values) {
+  constexpr int kTile = spgemm::kTile, kAtOnce = 4;
+  __shared__ int begins[kTile], rooms[kTile], elements;
+  __shared__ std::int64_t first;
+  const int own = static_cast<int>(threadIdx.x);
+  const std::int64_t row = std::int64_t{blockIdx.x} * kTile + own;
+  const int length = row < rows ? from.lengths[row] : 0;
+  const int room = length > 0 ? from.rooms[row] : 0;
+  const auto before = static_cast<std::int64_t>(
+      spgemm::sum_before(static_cast<row_bins::Sum>(length), from.of_tiles));
+  if (row <= rows) offsets[row] = before;
+  if (own == 0) first = before;
+  __syncthreads();
+  const int begin = static_cast<int>(before - first);
+  begins[own] = begin;
+  rooms[own] = room - begin;
+  if (own == kTile - 1) elements = begin + length;
+  __syncthreads();
+  cols += first;
+  values += first;
+  for (int at = own; at < elements; at += kAtOnce * kTile) {
+    int col[kAtOnce];
+    float value[kAtOnce];
+#pragma unroll
+    for (int u = 0; u < kAtOnce; ++u) {
+      const int to = at + u * kTile;
+      if (to >= elements) continue;
+      int of_tile = 0;  // the last row that begins there or before
+#pragma unroll
+      for (int step = kTile / 2; step > 0; step /= 2)
+        if (begins[of_tile + step] <= to) of_tile += step;
+      col[u] = from.cols[rooms[of_tile] + to];
+      value[u] = from.values[rooms[of_tile] + to];
+    }
+#pragma unroll
+    for (int u = 0; u < kAtOnce; ++u) {
+      const int to = at + u * kTile;
+      if (to >= elements) continue;
+      cols[to] = col[u];
+      values[to] = value[u];
+    }
+  }
 }
 
 }  // namespace tessera::merge_spgemm

@@ -82,7 +82,7 @@ class MergeSpgemm final : public SpgemmKernel {
  public:
   explicit MergeSpgemm(int most_rows) : most_rows_(most_rows) {}
 
-  int version() const override { return 1; }
+  int version() const override { return 2; }
   Arithmetic arithmetic() const override { return {}; }
 
   CsrMatrix emulate(const CsrMatrix& a, const CsrMatrix& b, const Generation&) const override {

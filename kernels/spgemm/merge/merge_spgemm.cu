@@ -3,9 +3,10 @@
 // Level 0 merges rows of B. Each further level merges the pieces of those rows of A that had more
 // inputs than a group has lanes. A row of C is made at the level where its inputs are few enough.
 // The pieces of a level stay in memory until C is complete, as counting and multiplying both read
-// them. The host waits for the bins of level 0 with the number of products, and once per further
-// level. It waits for C's nonzeros only where there are too many products to allocate a nonzero for
-// each.
+// them. With few products from a pool, one pass merges into room for every product, and the rows
+// are then moved together. The host waits for the bins of level 0 with the number of products, and
+// once per further level. It waits for C's nonzeros only where there are too many products to
+// allocate a nonzero for each.
 
 #include "kernels/spgemm/merge/merge_spgemm.hpp"
 
@@ -19,195 +20,17 @@
 #include "kernels/device/side_streams.hpp"
 #include "kernels/gpu_spgemm.hpp"
 #include "kernels/spgemm/merge/analysis.cuh"
+#include "kernels/spgemm/merge/merges.cuh"
 
 namespace tessera {
 namespace {
 
 using namespace merge_spgemm;
 using row_bins::blocks_for;
-using row_bins::kWholeWarp;
 
-constexpr int kNoColumn = 0x7fffffff;  // greater than all columns
 /// Up to this many products, C is allocated with room for each, which saves a wait and an
 /// allocation.
 constexpr std::int64_t kMostProducts = 2 * spgemm::kMostProductsOfRoom;
-
-/// The sparse rows to merge: input k is row order[k] times scales[k] or, without an order, row k.
-struct Inputs {
-  const std::int64_t* offsets;
-  const int* cols;
-  const float* values;
-  const int* order;     // nullptr: in their order
-  const float* scales;  // used with an order
-};
-
-/// Task i merges inputs [begins[place], ends[place]) into row to[place], with place = places[i];
-/// nullptr for places or to stands for the identity. Tasks of a width follow each other, narrow
-/// ones first.
-struct Tasks {
-  std::int64_t first_of_width[kWidths + 1];
-  const int* places;
-  const std::int64_t* begins;
-  const std::int64_t* ends;
-  const int* to;
-};
-
-/// The output: lengths of merged rows when counting, their columns and values when multiplying.
-struct Merged {
-  int* lengths = nullptr;
-  row_bins::Sum* of_tiles = nullptr;  // unless nullptr, the lengths add up by tile, too
-  const std::int64_t* offsets = nullptr;
-  int* cols = nullptr;
-  float* values = nullptr;
-  float alpha = 1;
-};
-
-/// A lane's walk through a sparse row.
-template <bool kMultiply, bool kScales>
-struct Cursor {
-  std::int64_t at = 0, end = 0;
-  float scale = 0;
-  int col = kNoColumn;
-  float value = 0;
-
-  __device__ void begin(const Inputs& inputs, std::int64_t k) {
-    const std::int64_t row = kScales ? inputs.order[k] : k;
-    at = inputs.offsets[row];
-    end = inputs.offsets[row + 1];
-    if (kScales && kMultiply) scale = inputs.scales[k];
-    load(inputs);
-  }
-  __device__ void next(const Inputs& inputs) {
-    ++at;
-    load(inputs);
-  }
-  /// The rounded product, which must not become part of a fused multiply-add.
-  __device__ float product() const { return kScales ? __fmul_rn(scale, value) : value; }
-
- private:
-  __device__ void load(const Inputs& inputs) {
-    col = at < end ? inputs.cols[at] : kNoColumn;
-    if (kMultiply && at < end) value = inputs.values[at];
-  }
-};
-
-template <int kWidth>
-__device__ int least_of_group(int x) {
-  for (int step = kWidth / 2; step > 0; step /= 2) x = min(x, __shfl_xor_sync(kWholeWarp, x, step));
-  return x;
-}
-
-template <int kWidth>
-__device__ float sum_of_group(float x) {
-  for (int step = kWidth / 2; step > 0; step /= 2)
-    x = __fadd_rn(x, __shfl_xor_sync(kWholeWarp, x, step));
-  return x;
-}
-
-/// Collects a group's elements, one per lane, and stores them when every lane has one.
-template <int kWidth>
-struct Writer {
-  int count = 0;
-  int col = 0;
-  float value = 0;
-
-  __device__ void put(int new_col, float new_value, const Merged& merged, std::int64_t to,
-                      int lane) {
-    if (count % kWidth == lane) {
-      col = new_col;
-      value = new_value;
-    }
-    if (++count % kWidth == 0) store(merged, to + count - kWidth + lane);
-  }
-  __device__ void flush(const Merged& merged, std::int64_t to, int lane) const {
-    if (lane < count % kWidth) store(merged, to + count - count % kWidth + lane);
-  }
-
- private:
-  __device__ void store(const Merged& merged, std::int64_t at) const {
-    merged.cols[at] = col;
-    merged.values[at] = merged.alpha == 1 ? value : merged.alpha * value;
-  }
-};
-
-/// Merges a task before `last` by a group of kWidth lanes. All groups of a warp stay until the last
-/// one has finished.
-template <int kWidth, bool kMultiply, bool kScales>
-__device__ void merge_task(std::int64_t task, std::int64_t last, const Tasks& tasks,
-                           const Inputs& inputs, const Merged& merged) {
-  const int lane = threadIdx.x % kWidth;
-  std::int64_t row = 0, to = 0;
-  Cursor<kMultiply, kScales> cursor;
-  if (task < last) {
-    const std::int64_t place = tasks.places == nullptr ? task : tasks.places[task];
-    row = tasks.to == nullptr ? place : tasks.to[place];
-    if (kMultiply) to = merged.offsets[row];
-    const std::int64_t k = tasks.begins[place] + lane;
-    if (k < tasks.ends[place]) cursor.begin(inputs, k);
-  }
-  Writer<kWidth> writer;
-  for (;;) {
-    const int least = least_of_group<kWidth>(cursor.col);
-    const bool goes_on = least != kNoColumn, takes = goes_on && cursor.col == least;
-    if (!__any_sync(kWholeWarp, goes_on)) break;
-    if constexpr (kMultiply) {
-      const float sum = sum_of_group<kWidth>(takes ? cursor.product() : 0.0f);
-      if (goes_on) writer.put(least, sum, merged, to, lane);
-    } else {
-      writer.count += goes_on;
-    }
-    if (takes) cursor.next(inputs);
-  }
-  if constexpr (kMultiply) {
-    writer.flush(merged, to, lane);
-  } else if (task < last && lane == 0) {
-    merged.lengths[row] = writer.count;
-    if (merged.of_tiles != nullptr)
-      atomicAdd(merged.of_tiles + row / spgemm::kTile, static_cast<row_bins::Sum>(writer.count));
-  }
-}
-
-/// The first thread block of each width of groups. The widest come first, as their rows are the
-/// longest.
-struct FirstBlocks {
-  unsigned of_width[kWidths];
-};
-
-/// Merges the tasks of a thread block whose groups have this width or a smaller one.
-template <int kClass, bool kMultiply, bool kScales>
-__device__ void merge_widths(const FirstBlocks& blocks, const Tasks& tasks, const Inputs& inputs,
-                             const Merged& merged) {
-  constexpr int kWidth = width_of_class(kClass);
-  if constexpr (kClass > 0)
-    if (blockIdx.x >= blocks.of_width[kClass - 1])
-      return merge_widths<kClass - 1, kMultiply, kScales>(blocks, tasks, inputs, merged);
-  const std::int64_t block = blockIdx.x - blocks.of_width[kClass];
-  merge_task<kWidth, kMultiply, kScales>(
-      tasks.first_of_width[kClass] + (block * kThreads + threadIdx.x) / kWidth,
-      tasks.first_of_width[kClass + 1], tasks, inputs, merged);
-}
-
-template <bool kMultiply, bool kScales>
-__global__ void __launch_bounds__(kThreads)
-    merge(FirstBlocks blocks, Tasks tasks, Inputs inputs, Merged merged) {
-  merge_widths<kWidths - 1, kMultiply, kScales>(blocks, tasks, inputs, merged);
-}
-
-template <bool kMultiply>
-void launch_merge(const Tasks& tasks, const Inputs& inputs, const Merged& merged,
-                  cudaStream_t stream) {
-  unsigned blocks = 0;
-  FirstBlocks first{};
-  for (int i = kWidths - 1; i >= 0; --i) {
-    first.of_width[i] = blocks;
-    blocks += blocks_for(tasks.first_of_width[i + 1] - tasks.first_of_width[i],
-                         kThreads / width_of_class(i));
-  }
-  if (blocks == 0) return;
-  const auto kernel = inputs.order != nullptr ? merge<kMultiply, true> : merge<kMultiply, false>;
-  kernel<<<blocks, kThreads, 0, stream>>>(first, tasks, inputs, merged);
-  cuda_check(cudaGetLastError(), "merging rows");
-}
 
 /// Makes long rows the rows of the next level, and counts their pieces [count + 1], with 0 at the
 /// end.
@@ -267,13 +90,13 @@ class Level {
     pieces.list(before, stream);
     bins_.choose(BinOf{begins_, most_rows_}, stream);
     counts.request(bins_.counts(), stream);
-    pieces.merge<false>(before, {.lengths = pieces.lengths}, stream);
+    pieces.merge<Pass::kCount>(before, {.lengths = pieces.lengths}, stream);
     spgemm::running_sum(pieces.scratch, pieces.lengths, pieces.offsets, pieces.count + 1, stream);
     nonzeros.request(pieces.offsets + pieces.count, stream);
     list_rows(counts.wait(stream), BinOf{begins_, most_rows_});
     allocate(*nonzeros);
-    pieces.merge<true>(before, {.offsets = pieces.offsets, .cols = cols_, .values = values_},
-                       stream);
+    pieces.merge<Pass::kMultiply>(
+        before, {.offsets = pieces.offsets, .cols = cols_, .values = values_}, stream);
   }
 
   Level(const Level&) = delete;
@@ -282,12 +105,12 @@ class Level {
   int long_rows() const { return bins_.count(kLongBin); }
 
   /// Merges the rows that are not long.
-  template <bool kMultiply>
+  template <Pass kPass>
   void merge_rows(const Merged& merged, cudaStream_t stream) const {
     Tasks tasks{{}, bins_.rows(0), begins_, begins_ + 1, rows_};
     for (int i = 0; i < kWidths; ++i)
       tasks.first_of_width[i + 1] = tasks.first_of_width[i] + bins_.count(i);
-    launch_merge<kMultiply>(tasks, inputs_, merged, stream);
+    launch_merge<kPass>(tasks, inputs_, merged, stream);
   }
 
  private:
@@ -336,12 +159,12 @@ class Level {
       cuda_check(cudaGetLastError(), "listing pieces of long rows");
     }
 
-    template <bool kMultiply>
+    template <Pass kPass>
     void merge(const Level& before, const Merged& merged, cudaStream_t stream) const {
       Tasks tasks{{}, nullptr, piece_begins, piece_ends, nullptr};
       for (int i = width_class_for(before.most_rows_); i < kWidths; ++i)
         tasks.first_of_width[i + 1] = count;
-      launch_merge<kMultiply>(tasks, before.inputs_, merged, stream);
+      launch_merge<kPass>(tasks, before.inputs_, merged, stream);
     }
 
     int rows_count;
@@ -382,11 +205,17 @@ class Level {
   RunBlock block_, merged_;
 };
 
-/// The memory of a product beside the further levels; with few products, it holds C, too.
+/// The memory of a product beside the further levels. With few products, it holds C, too, or room
+/// for every product, if rows are merged once.
 struct Workspace {
-  Workspace(ProductRun& run, std::int32_t rows, std::int64_t products) {
-    if (products <= kMostProducts) of_c.emplace(block, rows, products);
+  Workspace(ProductRun& run, std::int32_t rows, std::int64_t products)
+      : merges_once(run.source() == MemorySource::kPool && products <= kMostProducts &&
+                    are_tiled(rows)) {
+    if (!merges_once && products <= kMostProducts) of_c.emplace(block, rows, products);
     const std::int64_t count = std::int64_t{rows} + 1;
+    const auto at_rooms = block.place<int>(merges_once ? rows : 0);
+    const auto at_cols = block.place<int>(merges_once ? products : 0);
+    const auto at_values = block.place<float>(merges_once ? products : 0);
     const std::int64_t sum_bytes = are_tiled(rows) ? 0
                                                    : spgemm::running_sum_bytes<std::int64_t>(
                                                          static_cast<const int*>(nullptr), count);
@@ -397,17 +226,24 @@ struct Workspace {
     block.take(run);
     lengths = block.data<int>(at_lengths);
     listed = block.data<int>(at_listed);
+    rooms = block.data<int>(at_rooms);
+    cols = block.data<int>(at_cols);
+    values = block.data<float>(at_values);
     offsets = block.array<std::int64_t>(at_offsets, count);
     scratch = block.array<std::byte>(at_scratch, sum_bytes);
   }
 
   /// True for few rows, whose offsets need no scan.
-  static bool are_tiled(std::int64_t rows) { return rows <= spgemm::kMostTiled; }
+  static bool are_tiled(std::int64_t rows) { return rows <= kMostTiles * spgemm::kTile; }
 
+  bool merges_once;
   RunBlock block;
   std::optional<SparseResult::Places> of_c;
   int* lengths;                    // [rows + 1] of C
   int* listed;                     // [rows], by bin
+  int* rooms;                      // [rows]: where each begins in cols and values, if merged once
+  int* cols;                       // [products], too
+  float* values;                   // [products], too
   RunArray<std::int64_t> offsets;  // [rows + 1] of C
   RunArray<std::byte> scratch;     // of prefix sums
 };
@@ -428,10 +264,14 @@ class MergeProduct final : public GpuSparseProduct {
     std::deque<Level> levels;
     levels.emplace_back(a_, b_, most_rows_, bins, found.bins.counts, work.lengths, run);
     while (levels.back().long_rows() > 0) levels.emplace_back(levels.back(), counts_, nonzeros_);
+    if (work.merges_once) {
+      c_ = merge_once(levels, work, products, alpha, run);
+      return;
+    }
     run.stage("count");
     const bool are_tiled = Workspace::are_tiled(a_.rows);
     row_bins::Sum* const of_tiles = are_tiled ? kept_.data()->of_tiles : nullptr;
-    merge_rows<false>(levels, {.lengths = work.lengths, .of_tiles = of_tiles}, stream);
+    merge_rows<Pass::kCount>(levels, {.lengths = work.lengths, .of_tiles = of_tiles}, stream);
     run.stage("allocate");
     if (are_tiled) {
       place_rows<<<blocks_for(work.offsets.size(), spgemm::kTile), spgemm::kTile, 0, stream>>>(
@@ -445,12 +285,12 @@ class MergeProduct final : public GpuSparseProduct {
                                                         b_.cols, products)
                                : allocate(work, run);
     run.stage("multiply");
-    merge_rows<true>(levels,
-                     {.offsets = c.row_offsets.data(),
-                      .cols = c.col_indices.data(),
-                      .values = c.values.data(),
-                      .alpha = alpha},
-                     stream);
+    merge_rows<Pass::kMultiply>(levels,
+                                {.offsets = c.row_offsets.data(),
+                                 .cols = c.col_indices.data(),
+                                 .values = c.values.data(),
+                                 .alpha = alpha},
+                                stream);
     c_ = std::move(c);
   }
 
@@ -470,6 +310,33 @@ class MergeProduct final : public GpuSparseProduct {
     return reports_.wait(report, stream);
   }
 
+  /// Merges all rows into the workspace's room and moves them to their places in C.
+  SparseResult merge_once(const std::deque<Level>& levels, const Workspace& work,
+                          std::int64_t products, float alpha, ProductRun& run) {
+    run.stage("multiply");
+    row_bins::Sum* const of_tiles = kept_.data()->of_tiles;
+    merge_rows<Pass::kBoth>(levels,
+                            {.lengths = work.lengths,
+                             .of_tiles = of_tiles,
+                             .taken = &kept_.data()->taken,
+                             .rooms = work.rooms,
+                             .cols = work.cols,
+                             .values = work.values,
+                             .alpha = alpha},
+                            run.stream());
+    run.stage("place");
+    RunBlock block;
+    const SparseResult::Places places(block, a_.rows, products);
+    block.take(run);
+    SparseResult c = SparseResult::in_block(std::move(block), places, a_.rows, b_.cols, products);
+    move_rows<<<blocks_for(std::int64_t{a_.rows} + 1, spgemm::kTile), spgemm::kTile, 0,
+                run.stream()>>>(a_.rows,
+                                {work.lengths, of_tiles, work.rooms, work.cols, work.values},
+                                c.row_offsets.data(), c.col_indices.data(), c.values.data());
+    cuda_check(cudaGetLastError(), "moving rows");
+    return c;
+  }
+
   /// Allocates C, once its nonzeros are counted. Waits for the device.
   SparseResult allocate(const Workspace& work, ProductRun& run) {
     nonzeros_.request(work.offsets.data() + a_.rows, run.stream());
@@ -483,10 +350,10 @@ class MergeProduct final : public GpuSparseProduct {
   }
 
   /// Merges the rows that are not long, of every level.
-  template <bool kMultiply>
+  template <Pass kPass>
   void merge_rows(const std::deque<Level>& levels, const Merged& merged, cudaStream_t stream) {
     sides_.run(static_cast<int>(levels.size()), stream, [&](int i, cudaStream_t side) {
-      levels[i].template merge_rows<kMultiply>(merged, side);
+      levels[i].template merge_rows<kPass>(merged, side);
     });
   }
 

@@ -242,31 +242,115 @@ __global__ void __launch_bounds__(kRowThreads)
   }
 }
 
+/// The lengths of the lists of products of all cells of C, in memory of their own.
+class ListLengths {
+ public:
+  /// Counts the products of each of C's cells and writes its columns `cols` [cells]; row_offsets
+  /// [rows + 1] are C's, and C has `products` products. The tasks have to be sorted for the second
+  /// phase. Waits for the device.
+  ListLengths(RowTasks& tasks, const RowTasks::Workspace& work, std::int64_t products,
+              const std::int64_t* row_offsets, std::int32_t* cols, std::int64_t cells,
+              ProductRun& run)
+      : nonzeros_of_b_(work.operands.nonzeros_of_b) {
+    counts_.cells = cells;
+    if (cells == 0) return;
+    run.stage("lists");
+    take(run, work.operands, products, row_offsets);
+    pass_ = {work.offsets.data(), cols, counts_.counts, nullptr, {}};
+    tasks.launch_ranked<ListKernels>(work, pass_, run.stream());
+    measure(run);
+  }
+
+  /// True when a product is repeated faster from portions.
+  bool favour_portions() const {
+    int device = 0, processors = 0;
+    cuda_check(cudaGetDevice(&device), "looking for the device");
+    cuda_check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
+               "counting multiprocessors");
+    return are_portions_faster(facts_.sampled, bytes_of_a(facts_.span, nonzeros_of_b_) > 0,
+                               counts_.windows <= processors);
+  }
+
+  const ListCounts& counts() const { return counts_; }
+  const ListFacts& facts() const { return facts_; }
+  ListFacts* facts_on_device() const { return on_device_; }
+  /// The pass that has counted.
+  const ListPass& pass() const { return pass_; }
+
+ private:
+  void take(ProductRun& run, const OperandsView& operands, std::int64_t products,
+            const std::int64_t* row_offsets) {
+    const std::int64_t cells = counts_.cells, windows = parts(cells, kCellsOfWindow);
+    scratch_bytes_ = spgemm::running_sum_bytes<std::int64_t>(
+        static_cast<const std::int64_t*>(nullptr), windows + 1);
+    const auto of_cells = block_.place<std::int32_t>(cells);
+    const auto of_windows = block_.place<std::int64_t>(windows + 1);
+    const auto first_of_a = block_.place<std::int32_t>(windows);
+    const auto larges = block_.place<std::int64_t>(windows * kStripsOfWindow);
+    const auto of_facts = block_.place<ListFacts>(1);
+    scratch_ = block_.place<std::byte>(scratch_bytes_);
+    block_.take(run);
+    counts_ = {.cells = cells,
+               .windows = windows,
+               .rows = operands.rows,
+               .limit = limit_of_lists(products),
+               .row_offsets = row_offsets,
+               .a_offsets = operands.a_offsets,
+               .counts = block_.data<std::int32_t>(of_cells),
+               .products = block_.data<std::int64_t>(of_windows),
+               .first_of_a = block_.data<std::int32_t>(first_of_a),
+               .larges = block_.data<std::int64_t>(larges)};
+    on_device_ = block_.data<ListFacts>(of_facts);
+  }
+
+  /// Measures the windows, once the products of cells are counted. Waits for the device.
+  void measure(ProductRun& run) {
+    const cudaStream_t stream = run.stream();
+    const std::int64_t windows = counts_.windows;
+    cuda_check(cudaMemsetAsync(on_device_, 0, sizeof(ListFacts), stream), "clearing");
+    measure_windows<<<grid_of(warp_each(), windows + 1), kRowThreads, 0, stream>>>(counts_,
+                                                                                   on_device_);
+    cuda_check(cudaGetLastError(), "launching row_spgemm");
+    spgemm::running_sum(block_.array<std::byte>(scratch_, scratch_bytes_), counts_.products,
+                        counts_.products, windows + 1, stream);
+    const std::int64_t stride = parts(windows, kMostSampled);
+    sample_windows<<<grid_of(window_each(), parts(windows, stride)), kRowThreads, 0, stream>>>(
+        counts_, stride, &on_device_->sampled);
+    cuda_check(cudaGetLastError(), "launching row_spgemm");
+    cuda_check(cudaMemcpyAsync(&on_device_->products, counts_.products + windows,
+                               sizeof(std::int64_t), cudaMemcpyDeviceToDevice, stream),
+               "counting products");
+    facts_ = spgemm::read_back(run, on_device_);
+  }
+
+  RunBlock block_;
+  std::int64_t nonzeros_of_b_, scratch_bytes_ = 0, scratch_ = 0;
+  ListCounts counts_ = {};
+  ListPass pass_ = {};
+  ListFacts* on_device_ = nullptr;  // [1]
+  ListFacts facts_ = {};
+};
+
 /// Lists the products of every cell of C.
 class ProductLists {
  public:
-  /// Lists `products` products and writes C's columns `cols` [cells]; row_offsets [rows + 1] are
-  /// C's. The tasks have to be sorted for the second phase. Waits for the device.
-  ProductLists(RowTasks& tasks, const RowTasks::Workspace& work, std::int64_t products,
-               const std::int64_t* row_offsets, std::int32_t* cols, std::int64_t cells,
+  /// Lists the products whose lists have these lengths. Does not wait.
+  ProductLists(RowTasks& tasks, const RowTasks::Workspace& work, const ListLengths& lengths,
                ProductRun& run) {
-    view_.cells = cells;
-    view_.windows = parts(cells, kCellsOfWindow);
-    if (cells == 0) return;
-    run.stage("lists");
+    const ListCounts& counts = lengths.counts();
+    view_.cells = counts.cells;
+    view_.windows = counts.windows;
+    if (counts.cells == 0) return;
     const cudaStream_t stream = run.stream();
-    Counting counting(run, work.operands, products, row_offsets, cells);
-    ListPass pass{work.offsets.data(), cols, counting.counts.counts, nullptr, {}};
-    tasks.launch_ranked<ListKernels>(work, pass, stream);
-    const ListFacts facts = counting.measure(run);
-    allocate(work.operands, facts, run);
+    allocate(work.operands, lengths.facts(), run);
     place_lists<<<grid_of(window_each(), view_.windows), kRowThreads, 0, stream>>>(
-        counting.counts, view_, counting.facts);
+        counts, view_, lengths.facts_on_device());
     cuda_check(cudaGetLastError(), "launching row_spgemm");
+    ListPass pass = lengths.pass();
     pass.windows = view_.of_windows;
     pass.codes = view_.codes;
     tasks.launch_ranked<ListKernels>(work, pass, stream);
-    interleave(facts, counting, stream);
+    interleave(lengths, stream);
   }
 
   /// Makes C's values from the present values of A and B.
@@ -279,56 +363,6 @@ class ProductLists {
   }
 
  private:
-  /// The counts that size the lists, in memory of their own.
-  struct Counting {
-    Counting(ProductRun& run, const OperandsView& operands, std::int64_t products,
-             const std::int64_t* row_offsets, std::int64_t cells_of_c) {
-      const std::int64_t windows = parts(cells_of_c, kCellsOfWindow);
-      scratch_bytes_ = spgemm::running_sum_bytes<std::int64_t>(
-          static_cast<const std::int64_t*>(nullptr), windows + 1);
-      const auto of_cells = block_.place<std::int32_t>(cells_of_c);
-      const auto of_windows = block_.place<std::int64_t>(windows + 1);
-      const auto first_of_a = block_.place<std::int32_t>(windows);
-      const auto larges = block_.place<std::int64_t>(windows * kStripsOfWindow);
-      const auto of_facts = block_.place<ListFacts>(1);
-      scratch_ = block_.place<std::byte>(scratch_bytes_);
-      block_.take(run);
-      counts = {.cells = cells_of_c,
-                .windows = windows,
-                .rows = operands.rows,
-                .limit = limit_of_lists(products),
-                .row_offsets = row_offsets,
-                .a_offsets = operands.a_offsets,
-                .counts = block_.data<std::int32_t>(of_cells),
-                .products = block_.data<std::int64_t>(of_windows),
-                .first_of_a = block_.data<std::int32_t>(first_of_a),
-                .larges = block_.data<std::int64_t>(larges)};
-      facts = block_.data<ListFacts>(of_facts);
-    }
-
-    /// Measures the windows, once the products of cells are counted. Waits for the device.
-    ListFacts measure(ProductRun& run) const {
-      const cudaStream_t stream = run.stream();
-      cuda_check(cudaMemsetAsync(facts, 0, sizeof(ListFacts), stream), "clearing");
-      measure_windows<<<grid_of(warp_each(), counts.windows + 1), kRowThreads, 0, stream>>>(counts,
-                                                                                            facts);
-      cuda_check(cudaGetLastError(), "launching row_spgemm");
-      spgemm::running_sum(block_.array<std::byte>(scratch_, scratch_bytes_), counts.products,
-                          counts.products, counts.windows + 1, stream);
-      cuda_check(cudaMemcpyAsync(&facts->products, counts.products + counts.windows,
-                                 sizeof(std::int64_t), cudaMemcpyDeviceToDevice, stream),
-                 "counting products");
-      return spgemm::read_back(run, facts);
-    }
-
-    ListCounts counts;
-    ListFacts* facts;  // [1]
-
-   private:
-    RunBlock block_;
-    std::int64_t scratch_bytes_, scratch_;
-  };
-
   void allocate(const OperandsView& operands, const ListFacts& facts, ProductRun& run) {
     constexpr int kMost = INT_MAX - 128 * kPrefetch;  // a long list's loop counts beyond its end
     require<Unsupported>(facts.most <= kMost,
@@ -356,11 +390,12 @@ class ProductLists {
     codes.of_a = block_.data<std::byte>(of_a);
   }
 
-  void interleave(const ListFacts& facts, const Counting& counting, cudaStream_t stream) const {
+  void interleave(const ListLengths& lengths, cudaStream_t stream) const {
     const std::int64_t strips = view_.windows * kStripsOfWindow;
     interleave_small_strips<<<grid_of(strip_each(), strips), kGroupThreads, 0, stream>>>(view_);
     cuda_check(cudaGetLastError(), "launching row_spgemm");
-    const int most = kCellsOfStrip * static_cast<int>(facts.longest);  // products of a strip
+    const int most =
+        kCellsOfStrip * static_cast<int>(lengths.facts().longest);  // products of a strip
     if (most <= kProductsOfWarp) return;
     constexpr std::int64_t kMostBlocks = 1024;
     const int shared = most * static_cast<int>(sizeof(std::uint32_t));
@@ -369,7 +404,7 @@ class ProductLists {
                "raising the limit of shared memory");
     interleave_large_strips<<<static_cast<unsigned>(std::min(strips, kMostBlocks)), kRowThreads,
                               static_cast<std::size_t>(shared), stream>>>(
-        view_, counting.counts.larges, counting.facts);
+        view_, lengths.counts().larges, lengths.facts_on_device());
     cuda_check(cudaGetLastError(), "launching row_spgemm");
   }
 

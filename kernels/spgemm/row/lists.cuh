@@ -100,6 +100,7 @@ struct ListFacts {
   std::uint32_t longest;                      // the longest list in a strip
   std::uint32_t longs;                        // the number of long lists
   std::uint32_t placed_longs, placed_larges;  // long lists and large strips that are listed so far
+  WindowCounts sampled;
 };
 
 /// A pass over the products of all tasks: the first counts them and writes C's columns, the second
@@ -265,6 +266,60 @@ static __global__ void __launch_bounds__(kRowThreads)
   raise(&facts->most, static_cast<std::uint32_t>(min(products, static_cast<long long>(UINT_MAX))));
   raise(&facts->longest, static_cast<std::uint32_t>(longest));
   if (longs > 0) atomicAdd(&facts->longs, static_cast<std::uint32_t>(longs));
+}
+
+/// Windows whose lists are counted by length.
+constexpr std::int64_t kMostSampled = 8192;
+
+/// Counts what repeated products of every `stride`-th window would take, by a thread block each.
+/// The products of windows have to be summed up.
+static __global__ void __launch_bounds__(kRowThreads)
+    sample_windows(ListCounts of, std::int64_t stride, WindowCounts* sampled) {
+  using Block = Group<kRowThreads>;
+  static_assert(kMostLimit % kRowThreads == 0);
+  constexpr int kEach = kMostLimit / kRowThreads;
+  __shared__ int of_length[kMostLimit + 1];  // the lists of each length
+  __shared__ int scratch[Block::kWarps];
+  for (int length = Block::lane(); length <= kMostLimit; length += kRowThreads)
+    of_length[length] = 0;
+  __syncthreads();
+  const std::int64_t window = blockIdx.x * stride, first = window * kCellsOfWindow;
+  int of_longs = 0;
+#pragma unroll
+  for (int i = 0; i < kCellsOfWindow; i += kRowThreads) {
+    const std::int64_t cell = first + i + Block::lane();
+    const int count = cell < of.cells ? of.counts[cell] : 0;
+    if (count > of.limit)
+      of_longs += count / kWarpLanes;  // the lanes of a warp share a long list
+    else
+      atomicAdd(&of_length[count], 1);
+  }
+  __syncthreads();
+  // As many lists have a step as are at least as long; each thread takes some lengths.
+  int longest = kMostLimit - Block::lane() * kEach, lists = 0, all = 0;
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) lists += of_length[longest - i];
+  lists = Block::before(lists, all, scratch);
+  int steps = of_longs, steps_of_warp = of_longs / Block::kWarps;
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    lists += of_length[longest - i];
+    steps += static_cast<int>(parts(lists, kCellsOfStrip));
+    steps_of_warp += static_cast<int>(parts(lists, kRowThreads));
+  }
+  int all_steps = 0, all_steps_of_warp = 0;
+  Block::before(steps, all_steps, scratch);
+  Block::before(steps_of_warp, all_steps_of_warp, scratch);
+  if (Block::lane() != 0) return;
+  const std::int64_t products = of.products[window + 1] - of.products[window];
+  const auto add = [](unsigned long long* to, std::int64_t count) {
+    atomicAdd(to, static_cast<unsigned long long>(count));
+  };
+  add(&sampled->windows, 1);
+  add(&sampled->products, products);
+  add(&sampled->portions, parts(products, kProductsOfPortion));
+  add(&sampled->steps, all_steps);
+  add(&sampled->steps_of_warp, all_steps_of_warp);
 }
 
 /// Sorts the keys of a window by a thread block, in a bitonic network (Batcher 1968).

@@ -34,6 +34,42 @@ float as_stored(float sum) { return std::isnan(sum) ? std::bit_cast<float>(0x7ff
 
 }  // namespace
 
+MaskedSample sample_masked(const CsrMatrix& a, const CsrMatrix& b, const CsrMatrix& mask) {
+  constexpr std::int64_t kRows = 64, kNonzerosOfRow = 32, kMostProducts = 1 << 20;
+  MaskedSample sample;
+  std::vector<std::uint32_t> cells(static_cast<std::size_t>(parts(mask.cols, kWordCols)));
+  const auto word_at = [&](std::int32_t col) -> std::uint32_t& { return cells[word_of(col)]; };
+  const std::int64_t step = parts(a.rows, kRows);
+  for (std::int64_t at = step / 2; at < a.rows && sample.products < kMostProducts; at += step) {
+    const auto row = static_cast<std::int32_t>(at);
+    if (mask.row_length(row) == 0) continue;  // it has no products to find
+    for (const std::int32_t col : mask.row_cols(row)) word_at(col) |= 1u << (col % kWordCols);
+    const std::span<const std::int32_t> of_a = a.row_cols(row);
+    const std::int64_t stride = std::max(parts(std::ssize(of_a), kNonzerosOfRow), std::int64_t{1});
+    for (std::int64_t k = 0; k < std::ssize(of_a); k += stride) {
+      std::int32_t word = -1;
+      std::uint32_t columns = 0;
+      const auto end_word = [&] {
+        if (word < 0) return;
+        ++sample.words;
+        if ((columns & cells[word]) != 0) ++sample.words_with_cells;
+      };
+      for (const std::int32_t col : b.row_cols(of_a[static_cast<std::size_t>(k)])) {
+        if (word_of(col) != word) {
+          end_word();
+          word = word_of(col);
+          columns = 0;
+        }
+        columns |= 1u << (col % kWordCols);
+        ++sample.products;
+      }
+      end_word();
+    }
+    for (const std::int32_t col : mask.row_cols(row)) word_at(col) = 0;
+  }
+  return sample;
+}
+
 CsrMatrix emulate_masked(const CsrMatrix& a, const CsrMatrix& b, const CsrMatrix& mask) {
   const MaskedPlan plan = plan_masked(a.rows, a.nnz(), b.rows, b.nnz());
   std::vector<float> values(mask.nnz());

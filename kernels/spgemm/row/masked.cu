@@ -40,7 +40,7 @@ class MaskedRowProduct final : public GpuSparseProduct {
         plan_(plan_masked(a.rows, a.nnz(), b.rows, b.nnz())),
         operands_(a, b),
         mask_(mask),
-        is_by_words_(rows_go_by_words(plan_.lanes)),
+        is_by_words_(can_go_by_words(plan_) && words_are_faster(sample_masked(a, b, mask))),
         queued_(is_by_words_ ? make_queued_rows<true> : make_queued_rows<false>),
         windows_(is_by_words_ ? make_masked_windows<true> : make_masked_windows<false>),
         queued_blocks_(blocks_side_by_side(queued_, 0)),
@@ -127,10 +127,18 @@ class MaskedRowProduct final : public GpuSparseProduct {
       if constexpr (kLanes < kWarpLanes) launch_rows<2 * kLanes>(output, stream);
       return;
     }
+    if constexpr (kLanes == kWarpLanes)
+      if (is_by_words_)
+        return launch_rows_by(make_masked_rows<kLanes, true>, kLanes, output, stream);
+    launch_rows_by(make_masked_rows<kLanes, false>, kLanes, output, stream);
+  }
+
+  template <class RowKernel>
+  void launch_rows_by(RowKernel kernel, int lanes, const MaskedOutput& output,
+                      cudaStream_t stream) const {
     const std::int64_t offsets = std::int64_t{mask_.rows} + 1;
-    make_masked_rows<kLanes>
-        <<<static_cast<unsigned>(parts(offsets, kMaskedThreads / kLanes)), kMaskedThreads, 0,
-           stream>>>(operands_.view(), output, plan_, *queue_);
+    kernel<<<static_cast<unsigned>(parts(offsets, kMaskedThreads / lanes)), kMaskedThreads, 0,
+             stream>>>(operands_.view(), output, plan_, *queue_);
     cuda_check(cudaGetLastError(), "launching row_spgemm under a mask");
   }
 

@@ -4,8 +4,9 @@
 // has a thread block, or one for each window of its cells. Warp w of the block takes the nonzeros
 // w, w + kPartsOfRow, ... of the row of A and adds its products to sums of its own, so that no warp
 // waits for another; the parts of a cell are added at the end. kernels/spgemm/row/mask_words.cuh
-// finds the cell of a product, whose factor of B is read only then. Where rows of B are long, their
-// words are looked up instead (masked_by_words.cuh). All ways add in the same order.
+// finds the cell of a product, whose factor of B is read only then. Where rows of B are long and
+// few of their words have cells, the words are looked up instead (masked_by_words.cuh). All ways
+// add in the same order.
 #pragma once
 
 #include <algorithm>
@@ -36,10 +37,6 @@ enum class MaskedWay : std::int8_t {
   kWarp,   // by a warp of the second launch
   kHeavy,  // by thread blocks, its sums in parts
 };
-
-/// True where a product looks up the words of B and not its nonzeros (masked_by_words.cuh). A row
-/// has a whole warp where rows of B are long; to describe B then costs little beside the product.
-TESSERA_HOST_DEVICE constexpr bool rows_go_by_words(int lanes) { return lanes == kWarpLanes; }
 
 /// The plan of a product under a mask.
 struct MaskedPlan {
@@ -77,6 +74,24 @@ constexpr MaskedPlan plan_masked(std::int64_t rows_of_a, std::int64_t nonzeros_o
   plan.most_products = static_cast<std::int64_t>(
       std::clamp(static_cast<double>(nonzeros_of_a) * of_b / kWarpsOfDevice, 256.0, 16384.0));
   return plan;
+}
+
+/// Counts over some products of some rows: products, words of rows of B, and those of them that
+/// hold a column of the row's cells.
+struct MaskedSample {
+  std::int64_t products = 0, words = 0, words_with_cells = 0;
+};
+MaskedSample sample_masked(const CsrMatrix& a, const CsrMatrix& b, const CsrMatrix& mask);
+
+/// True where a product can look up the words of B instead of its nonzeros (masked_by_words.cuh). A
+/// row has a whole warp where rows of B are long; to describe B then costs little beside the
+/// product.
+constexpr bool can_go_by_words(const MaskedPlan& plan) { return plan.lanes == kWarpLanes; }
+/// True where that is faster. A word takes about as long as a nonzero. One with cells takes several
+/// times as long, because every cell of the row looks for its column there.
+constexpr bool words_are_faster(const MaskedSample& sample) {
+  constexpr std::int64_t kTimeOfCells = 8;  // of a word with cells over that of a word
+  return 4 * (sample.words + kTimeOfCells * sample.words_with_cells) < 3 * sample.products;
 }
 
 /// C under the pattern of a mask, bit for bit as the device makes it.

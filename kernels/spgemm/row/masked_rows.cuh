@@ -152,11 +152,11 @@ __device__ std::int32_t count_row_products(const OperandsView& operands, std::in
 }
 
 /// Makes the rows that kLanes lanes suffice for, queues the others, and gives C its structure.
-template <int kLanes>
+template <int kLanes, bool kIsByWords>
 __global__ void __launch_bounds__(kMaskedThreads)
     make_masked_rows(OperandsView operands, MaskedOutput output, MaskedPlan plan,
                      MaskedQueue queue) {
-  constexpr bool kIsByWords = rows_go_by_words(kLanes);
+  static_assert(!kIsByWords || kLanes == kWarpLanes);
   constexpr int kBytes = kIsByWords ? kBytesOfRowByWords : masked_bytes(kCellsOfLane * kLanes, 1);
   __shared__ __align__(16) unsigned char shared[kMaskedThreads / kLanes * kBytes];
   allow_next_launch();

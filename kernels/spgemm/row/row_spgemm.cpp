@@ -18,7 +18,7 @@ class RowSpgemm final : public SpgemmKernel {
  public:
   explicit RowSpgemm(const RowSpgemmOptions& options) : is_wide_(options.is_wide) {}
 
-  int version() const override { return 6; }
+  int version() const override { return 7; }
   Arithmetic arithmetic() const override {
     return {.sum = is_wide_ ? Arithmetic::Sum::kFp64 : Arithmetic::Sum::kFp32};
   }
@@ -77,9 +77,11 @@ const Register<SpgemmKernel> entry{{
                {"keeps",
                 std::string("structure"),
                 "with reuse, a product keeps its structure (the tasks; columns are found again), "
-                "its products (the indices of each product's factors: 4 bytes, 6 or 8 for the "
-                "largest matrices) or their positions (the place of each product's sum: 2 bytes)",
-                {"structure", "products", "positions"}},
+                "lists of products (the indices of each product's factors: 4 bytes, 6 or 8 for the "
+                "largest matrices), portions of them (their segments of B's rows, and the place of "
+                "each in shared memory: 2 bytes), with products the faster of these two, or "
+                "positions (the place of each product's sum: 2 bytes)",
+                {"structure", "products", "lists", "portions", "positions"}},
                {"workspace_limit",
                 std::int64_t{0},
                 "memory of a product beside C in bytes, at most; A's rows are then multiplied in "

@@ -14,6 +14,7 @@
 #include "kernels/spgemm/row/masked.hpp"
 #include "kernels/spgemm/row/operands.cuh"
 #include "kernels/spgemm/row/plan.cuh"
+#include "kernels/spgemm/row/portion_sums.cuh"
 #include "kernels/spgemm/row/positions.cuh"
 #include "kernels/spgemm/row/slices.cuh"
 
@@ -205,23 +206,25 @@ class RowProduct final : public GpuSparseProduct {
     if constexpr (!kIsWide)
       if (options_.lists()) {
         RowTasks::find_rows(places, run.stream());
-        lists_.emplace(tasks_, work, products, c_.row_offsets.data(), c_.col_indices.data(),
-                       nonzeros, run);
-        return sum_lists(alpha, run);
+        return sum_kept(work, products, nonzeros, alpha, run);
       }
     sum_tasks(work, output(work.offsets.data(), alpha), run.stream(), places);
     if constexpr (!kIsWide)
       if (options_.positions()) positions_.emplace(tasks_, work, products, run);
-    if (options_.reuse) kept_.emplace(std::move(work));
+    if constexpr (!kIsWide)
+      if (options_.portions()) keep_portions(nonzeros, run);
+    if (options_.reuse && !portions_) kept_.emplace(std::move(work));
   }
 
   bool keeps_structure() const override { return options_.reuse; }
 
   void multiply_again(float alpha, ProductRun& run) override {
     require<Unsupported>(options_.reuse, "row_spgemm needs reuse = true to repeat a product");
-    require(kept_ || lists_, "row_spgemm has no product to repeat: multiply first");
-    if constexpr (!kIsWide)
+    require(kept_ || lists_ || portions_, "row_spgemm has no product to repeat: multiply first");
+    if constexpr (!kIsWide) {
       if (lists_) return sum_lists(alpha, run);
+      if (portions_) return sum_portions(alpha, run);
+    }
     run.stage("sums");
     SumOutput<Value> again = output(kept_->offsets.data(), alpha);
     again.cols = nullptr;
@@ -249,6 +252,7 @@ class RowProduct final : public GpuSparseProduct {
     positions_.reset();
     kept_.reset();
     lists_.reset();
+    portions_.reset();
     c_ = {};
   }
   const SparseResult* result() const override {
@@ -331,11 +335,37 @@ class RowProduct final : public GpuSparseProduct {
     RowTasks::launch_hubs(*kept_, output, stream);
   }
 
+  /// Keeps lists or portions, and makes the sums from them.
+  void sum_kept(const RowTasks::Workspace& work, std::int64_t products, std::int64_t nonzeros,
+                float alpha, ProductRun& run) {
+    std::optional<ListLengths> lengths(std::in_place, tasks_, work, products, c_.row_offsets.data(),
+                                       c_.col_indices.data(), nonzeros, run);
+    if (options_.chooses && lengths->favour_portions()) {
+      lengths.reset();
+      keep_portions(nonzeros, run);
+      return sum_portions(alpha, run);
+    }
+    lists_.emplace(tasks_, work, *lengths, run);
+    sum_lists(alpha, run);
+  }
+
+  void keep_portions(std::int64_t nonzeros, ProductRun& run) {
+    portions_.emplace(operands_.view(), c_.row_offsets.data(), c_.col_indices.data(), nonzeros,
+                      run);
+  }
+
   void sum_lists(float alpha, ProductRun& run) const {
     run.stage("sums");
-    const GatherValues values{operands_.view().a_values, operands_.view().b_values,
-                              c_.values.data(), alpha};
-    lists_->sum(values, run.stream());
+    lists_->sum(gather_values(alpha), run.stream());
+  }
+
+  void sum_portions(float alpha, ProductRun& run) const {
+    run.stage("sums");
+    portions_->sum(gather_values(alpha), run.stream());
+  }
+
+  GatherValues gather_values(float alpha) const {
+    return {operands_.view().a_values, operands_.view().b_values, c_.values.data(), alpha};
   }
 
   RowSpgemmOptions options_;
@@ -344,11 +374,12 @@ class RowProduct final : public GpuSparseProduct {
   RowTasks tasks_;
   DeviceArray<unsigned long long> counter_{1};
   Result c_;
-  // Kept from the last product: its tasks, whose block may hold C, alone or with positions, or its
-  // lists.
+  // Kept from the last product: its tasks, whose block may hold C, alone or with positions, its
+  // lists, or its portions.
   std::optional<RowTasks::Workspace> kept_;
   std::optional<ProductPositions> positions_;
   std::optional<ProductLists> lists_;
+  std::optional<ProductPortions> portions_;
 };
 
 class GpuRowSpgemm final : public GpuSpgemm {
@@ -365,17 +396,17 @@ class GpuRowSpgemm final : public GpuSpgemm {
                                                   const CsrMatrix& mask) const override {
     require_operands(a, b);
     require_mask(a, b, mask);
-    require<Unsupported>(!options_.is_wide && !options_.lists() && !options_.positions() &&
-                             options_.workspace_limit == 0,
-                         "under a mask row_spgemm keeps structure alone, and has neither FP64 nor "
-                         "a workspace_limit");
+    require<Unsupported>(
+        !options_.is_wide && !options_.keeps_more() && options_.workspace_limit == 0,
+        "under a mask row_spgemm keeps structure alone, and has neither FP64 nor "
+        "a workspace_limit");
     return row_spgemm::upload_masked(a, b, mask, options_.reuse);
   }
 
  private:
   void require_operands(const CsrMatrix& a, const CsrMatrix& b) const {
-    require<Unsupported>(!options_.is_wide || (!options_.lists() && !options_.positions()),
-                         "row_spgemm keeps products and positions in FP32 alone");
+    require<Unsupported>(!options_.is_wide || !options_.keeps_more(),
+                         "row_spgemm keeps products in FP32 alone, in whichever form");
     require<Unsupported>(!options_.reuse || options_.workspace_limit == 0,
                          "row_spgemm cannot have both reuse and a workspace_limit: reuse keeps the "
                          "tasks of all rows");

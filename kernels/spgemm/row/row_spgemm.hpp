@@ -15,9 +15,11 @@
 // and the dense sums over the range of their columns are spECK's (Parger et al. 2020), the two
 // phases are Nsparse's (Nagasaka et al. 2017). Ranks in place of keys and sorting are ours.
 //
-// With keeps=products, the second phase lists the products of each nonzero of C, and a gather makes
-// the sums: kernels/spgemm/row/lists.cuh. With keeps=positions it writes the place of each
-// product's sum: kernels/spgemm/row/positions.cuh. Under a mask there are no tasks:
+// With keeps=lists, the second phase lists the products of each nonzero of C, and a gather makes
+// the sums: kernels/spgemm/row/lists.cuh. With keeps=portions, C's structure is enough to find the
+// place of each product in shared memory: kernels/spgemm/row/portions.cuh. With keeps=products the
+// lengths of lists say which of them is faster. With keeps=positions, the second phase writes the
+// place of each product's sum: kernels/spgemm/row/positions.cuh. Under a mask there are no tasks:
 // kernels/spgemm/row/masked.hpp.
 #pragma once
 
@@ -35,19 +37,27 @@ struct RowSpgemmOptions {
   explicit RowSpgemmOptions(const Params& params)
       : is_wide(params.text("precision") == "fp64"),
         reuse(params.flag("reuse")),
-        keeps_products(params.text("keeps") == "products"),
+        chooses(params.text("keeps") == "products"),
+        keeps_lists(chooses || params.text("keeps") == "lists"),
         keeps_positions(params.text("keeps") == "positions"),
+        keeps_portions(params.text("keeps") == "portions"),
         workspace_limit(params.integer("workspace_limit")) {}
 
-  /// True when sums are made from lists of products.
-  bool lists() const { return reuse && keeps_products; }
+  /// True when the lengths of lists of products are counted, from which sums may be made.
+  bool lists() const { return reuse && keeps_lists; }
   /// True when sums are made from positions.
   bool positions() const { return reuse && keeps_positions; }
+  /// True when sums are made from portions of products.
+  bool portions() const { return reuse && keeps_portions; }
+  /// True when more than the tasks are kept.
+  bool keeps_more() const { return lists() || positions() || portions(); }
 
   bool is_wide;                  // values and sums are in FP64
   bool reuse;                    // a product keeps its structure for products with other values:
-  bool keeps_products;           // as lists of products,
-  bool keeps_positions;          // as positions of sums, else as tasks
+  bool chooses;                  // as lists or as portions,
+  bool keeps_lists;              // as lists of products, or one of the two,
+  bool keeps_positions;          // as positions of sums,
+  bool keeps_portions;           // as portions of products, else as tasks
   std::int64_t workspace_limit;  // in bytes, beside C; 0: no limit
 };
 
@@ -110,6 +120,32 @@ constexpr int index_bits(std::int64_t count) {
 constexpr int bytes_of_a(std::int64_t span, std::int64_t nonzeros_of_b) {
   if (span <= std::int64_t{1} << (32 - index_bits(nonzeros_of_b))) return 0;
   return span <= 1 << 16 ? 2 : 4;
+}
+
+/// Products that shared memory has room for, with both factors of each: a portion.
+constexpr int kProductsOfPortion = 4096;
+
+/// Counts over sampled windows of 1024 nonzeros of C, from which the costs of lists and of portions
+/// follow. In a step, a warp gathers one product of each of its 32 lists.
+struct WindowCounts {
+  unsigned long long windows, products, portions;
+  unsigned long long steps, steps_of_warp;  // of all warps, and of that with the longest lists
+};
+
+/// True when a product is repeated from portions, not from lists. The costs are ns that one window
+/// takes of a multiprocessor of an H200, fitted to the times of 15 products of 4000 windows or more
+/// (17 % off at most). Lists wait for the longest of a window; portions take the same time for each
+/// product. `has_indices` says that indices in A take bytes of their own, `is_one_wave` that each
+/// multiprocessor gets one window at most: four times as many warps work on a window of portions.
+constexpr bool are_portions_faster(const WindowCounts& of, bool has_indices, bool is_one_wave) {
+  const auto cost = [](double weight, unsigned long long count) {
+    return weight * static_cast<double>(count);
+  };
+  const double of_lists =
+      cost(750, of.windows) + cost(has_indices ? 9 : 4, of.steps) + cost(6, of.steps_of_warp);
+  const double of_portions = cost(900, of.portions) + cost(7.0 / 32, of.products);
+  constexpr double kTie = 0.97;  // portions take less memory and less time to make
+  return is_one_wave || of_lists > kTie * of_portions;
 }
 
 /// The tasks of a row, which differ only in their words.

@@ -152,6 +152,47 @@ TEST_CASE("row_spgemm emulates a mask: heavy rows in parts, others as in the who
     REQUIRE(c.values[i] == whole.values[i]);
 }
 
+TEST_CASE("a sample under a mask counts words of B, and those that hold a cell of the row") {
+  // Each row of A meets rows 0 and 1 of B. Row 0 has columns in words 0, 0 and 2, row 1 in word 3.
+  const CsrMatrix a = patterned(40, 2, 20, [](int, int) { return true; });
+  const CsrMatrix b = patterned(2, 128, 21, [](int row, int col) {
+    return row == 0 ? col == 1 || col == 31 || col == 64 : col == 100;
+  });
+  const auto sample_with = [&](auto is_cell) {
+    return sample_masked(a, b, patterned(40, 128, 22, is_cell));
+  };
+  const auto expect = [](const MaskedSample& sample, int rows, int with_cells) {
+    CHECK(sample.products == 4 * rows);
+    CHECK(sample.words == 3 * rows);
+    CHECK(sample.words_with_cells == with_cells * rows);
+  };
+  expect(sample_with([](int, int col) { return col == 31 || col == 63; }), 40, 1);
+  expect(sample_with([](int, int col) { return col % 2 == 0; }), 40, 2);  // not of word 0
+  expect(sample_with([](int row, int col) { return row < 10 && col < 128; }), 10, 3);
+  expect(sample_with([](int, int) { return false; }), 0, 0);
+  // Many rows, and long ones: the sample has a share of them.
+  const CsrMatrix large = random_sparse(3000, 3000, 0.05, 23);
+  const MaskedSample sample = sample_masked(large, large, large);
+  CHECK(sample.products > 100'000);
+  CHECK(sample.products < (1 << 20) + 3000 * 3000);
+}
+
+TEST_CASE("row_spgemm under a mask goes by words where few of them hold cells") {
+  // Blocks whose rows have every `apart`-th of the columns, beginning at `first`.
+  const auto blocks = [](int apart, int first) {
+    return patterned(640, 640 * apart, 24, [=](int row, int col) {
+      return row / 64 == col / apart / 64 && col % apart == first;
+    });
+  };
+  const CsrMatrix a = blocks(1, 0), b = blocks(8, 0);
+  CHECK(can_go_by_words(plan_masked(a.rows, a.nnz(), b.rows, b.nnz())));
+  CHECK_FALSE(words_are_faster(sample_masked(a, b, b)));
+  CHECK(words_are_faster(sample_masked(a, b, blocks(8, 1))));  // it misses all products
+  // Words of one nonzero each save nothing.
+  CHECK_FALSE(words_are_faster(sample_masked(a, blocks(32, 0), blocks(32, 1))));
+  CHECK_FALSE(can_go_by_words(plan_masked(640, 640, 640, 640)));
+}
+
 TEST_CASE("a row under a mask has room for its cells, whatever its lengths") {
   RandomSequence random(13);
   const auto up_to = [&](double most) {

@@ -55,6 +55,32 @@ RowFacts facts_of(const Row& row) {
           .last = row.last};
 }
 
+TEST_CASE("repeated products choose lists or portions as they were measured on an H200") {
+  struct Case {
+    WindowCounts counts;  // of all windows
+    bool has_indices;
+    double lists_us, portions_us;
+  };
+  const Case cases[] = {
+      {{86515, 272022302, 105139, 12298612, 5712705}, true, 1766.7, 1225.2},  // fb-Cornell5
+      {{79456, 117126458, 80662, 4592495, 1523217}, false, 649.1, 721.8},     // soc-Slashdot0902
+      {{78248, 123492346, 78934, 5332369, 2139101}, false, 658.9, 733.7},     // gowalla-bip
+      {{32460, 314681733, 96472, 10697112, 2320143}, false, 613.7, 1101.6},  // elast-dolphin5K-ref1
+      {{5123, 8391680, 5123, 266389, 35861}, false, 48.4, 60.6},             // recon-mc2depi
+      {{8356, 15495190, 8358, 700128, 311203}, false, 99.0, 94.6},           // coauthor_phy
+      {{1374, 19350466, 5382, 638400, 118899}, false, 45.0, 76.1},           // bcsstk17
+      {{10717, 30438636, 10717, 1054442, 256869}, false, 111.0, 141.4},      // wave
+      {{33374, 96065788, 37945, 3403403, 996328}, true, 451.5, 433.6},       // cnr-2000
+      {{1100, 1487421, 1100, 68696, 30882}, false, 21.7, 19.0},              // pubmed
+  };
+  for (const Case& one : cases) {
+    CAPTURE(one.lists_us);
+    CHECK(are_portions_faster(one.counts, one.has_indices, false) ==
+          (one.portions_us < one.lists_us));
+    CHECK(are_portions_faster(one.counts, one.has_indices, true));
+  }
+}
+
 TEST_CASE(
     "the tasks of a row cover every column of its range once, within the limit of words per task") {
   for (const Row& row : rows_of_many_sizes()) {
