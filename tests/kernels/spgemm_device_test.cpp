@@ -312,9 +312,10 @@ TEST_CASE("every SpGEMM kernel is right for rows of C with tens of thousands of 
 
 TEST_CASE("merge_spgemm merges rows once or twice, with the same bits") {
   if (no_gpu()) return;
-  // Tiles of rows, of which some are empty, and more rows than have tiles.
+  // Tiles of rows, of which some are empty, more products than are merged once, and more rows than
+  // have tiles.
   const CsrMatrix b = random_rows(3000, 2500, 5, 98);
-  for (const std::int32_t rows : {1, 255, 256, 257, 300'000, 1'100'000}) {
+  for (const std::int32_t rows : {1, 255, 256, 257, 80'000, 300'000, 1'100'000}) {
     CAPTURE(rows);
     const CsrMatrix a = random_rows(rows, 3000, 4, 97);
     const CsrMatrix expected = Registry<SpgemmKernel>::instance()
