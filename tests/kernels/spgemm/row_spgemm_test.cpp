@@ -1,8 +1,8 @@
 // The plan of row_spgemm on the host: rows become tasks, and every task fits the shared memory of
 // its class.
 
-#include "kernels/spgemm/row/joint.hpp"
 #include "kernels/spgemm/row/row_spgemm.hpp"
+#include "kernels/spgemm/row/joint.hpp"
 
 #include <doctest/doctest.h>
 
