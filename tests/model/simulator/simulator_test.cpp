@@ -15,68 +15,11 @@
 #include "model/simulator/counters.hpp"
 #include "model/simulator/memory.hpp"
 #include "model/simulator/report.hpp"
-#include "model/simulator/room.hpp"
+#include "tests/model/simulator/toy.hpp"
 #include "tests/support.hpp"
 
 namespace tessera::simulator {
 namespace {
-
-/// Round numbers, one SM unless said otherwise.
-Machine toy_machine(int sms = 1) {
-  Machine m;
-  m.clock_mhz = 1000;
-  m.limits = {
-      .sms = sms, .thread_blocks = 32, .warps = 64, .registers = 65536, .shared_bytes = 64 * 1024};
-  m.issue_interval = 1;
-  m.instruction_latency = 2;
-  m.mma_interval = 8;
-  m.mma_latency = 32;
-  m.load_interval = 1;
-  m.sector_interval = 0.25;
-  m.miss_sector_interval = 0.5;
-  m.shared_interval = 1;
-  m.shared_latency = 20;
-  m.barrier_latency = 10;
-  m.fence_latency = 900;
-  m.exchange_latency = 700;
-  m.l1_latency = 30;
-  m.l1_bytes = 256 * 1024;
-  m.l2_bytes = 32 << 20;
-  m.l2_latency = 200;
-  m.l2_far_latency = 400;
-  m.dram_latency = 600;
-  m.slice_interval = 1;
-  m.atomic_interval = 2;
-  m.dram_read_interval = 0.01;
-  m.dram_write_interval = 0.01;
-  m.block_latency = 100;
-  m.launch_gap_us = 1;
-  return m;
-}
-
-/// A launch whose warps all follow one function; it is called until it says false.
-class Toy final : public LaunchTrace {
- public:
-  using Next = std::function<bool(std::int64_t block, int warp, WarpCursor&, WarpTrace&)>;
-  explicit Toy(Next next) : next_(std::move(next)) {}
-  bool next(std::int64_t block, int warp, WarpCursor& cursor, WarpTrace& trace) const override {
-    return next_(block, warp, cursor, trace);
-  }
-
- private:
-  Next next_;
-};
-
-WorkDescription toy_work(std::int64_t thread_blocks, int warps, Toy::Next next) {
-  WorkDescription work{.kernel = "toy", .mma_type = "tf32", .mma_shape = "m16n8k8"};
-  work.thread_blocks.resize(static_cast<std::size_t>(thread_blocks));
-  work.launches = {{.name = "toy",
-                    .thread_blocks = thread_blocks,
-                    .threads_per_block = 32 * warps,
-                    .registers_per_thread = 32,
-                    .trace = std::make_shared<Toy>(std::move(next))}};
-  return work;
-}
 
 /// One warp that does this once.
 double cycles_of(const std::function<void(WarpTrace&)>& body, Machine machine = toy_machine()) {
@@ -109,103 +52,6 @@ TEST_CASE("equally distant rows that fit into the L1 stay there, and others do n
     CHECK(second_hits(256, distance) > 95);
     CHECK(second_hits(2048, distance) < 5);
   }
-}
-
-TEST_CASE("launches at a time share the SMs, in their order") {
-  // 100 cycles a warp. An SM holds eight thread blocks of the one and two of the other launch.
-  Machine machine = toy_machine();
-  machine.launch_overhead_us = 0.05;
-  const Toy::Next pause = [](std::int64_t, int, WarpCursor&, WarpTrace& trace) {
-    trace.pause(100);
-    return false;
-  };
-  const auto times = [&](bool is_beside) {
-    WorkDescription work = toy_work(8, 8, pause);
-    work.launches.push_back(work.launches.front());
-    work.launches.back().threads_per_block = 1024;
-    work.launches.back().is_beside = is_beside;
-    work.thread_blocks.resize(16);
-    return simulate(work, machine, {.warm = false});
-  };
-  // The second launch needs half of the SM for each of its thread blocks: four waves, each after
-  // the delay of its thread blocks.
-  const Result after = times(false);
-  REQUIRE(after.launches.size() == 2);
-  CHECK(after.launches[0].cycles == doctest::Approx(100));
-  CHECK(after.launches[1].cycles == doctest::Approx(4 * 100 + 3 * 100));
-  CHECK(after.time_us == doctest::Approx(0.1 + 1 + 0.7 + 1));
-  const Result beside = times(true);
-  REQUIRE(beside.launches.size() == 1);
-  CHECK(beside.launches[0].name == "toy, toy");
-  CHECK(beside.launches[0].cycles == doctest::Approx(5 * 100 + 4 * 100));
-  CHECK(beside.launches[0].spans.size() == 16);
-  CHECK(beside.launches[0].spans[7].end == doctest::Approx(100));
-  CHECK(beside.launches[0].spans[8].start == doctest::Approx(200));
-  CHECK(beside.time_us == doctest::Approx(0.9 + 1));
-}
-
-TEST_CASE("a launch beside others starts where they leave room, after the host has launched it") {
-  Machine machine = toy_machine();
-  machine.launch_overhead_us = 0.25;  // 250 cycles
-  WorkDescription work = toy_work(1, 8, [](std::int64_t, int, WarpCursor&, WarpTrace& trace) {
-    trace.pause(1000);
-    return false;
-  });
-  work.launches.push_back(work.launches.front());
-  work.launches.back().is_beside = true;
-  work.thread_blocks.resize(2);
-  const Result result = simulate(work, machine, {.warm = false});
-  // Thread blocks start at the ends of time steps, which are as long as the latency of the L2.
-  CHECK(result.launches[0].spans[0].start == 0);
-  CHECK(result.launches[0].spans[1].start == doctest::Approx(400));
-  CHECK(result.cycles() == doctest::Approx(1400));
-}
-
-TEST_CASE("a product takes the time of the host where that waits for the device") {
-  Machine machine = toy_machine();
-  machine.launch_overhead_us = 3, machine.launch_start_us = 2, machine.allocation_us = 0.5;
-  machine.report_us = 1.5, machine.synchronisation_us = 4, machine.fork_us = 10;
-  WorkDescription work = toy_work(1, 1, [](std::int64_t, int, WarpCursor&, WarpTrace& trace) {
-    trace.pause(20'000);
-    return false;
-  });
-  for (int i = 0; i < 2; ++i) work.launches.push_back(work.launches.front());
-  work.thread_blocks.resize(3);
-  const auto us = [&] { return simulate(work, machine).time_us; };
-  CHECK(us() == doctest::Approx(3 * 21));  // no waits: one launch behind another
-  // Launched and started, 20 us, a gap and 20 us, seen, launched and started, 20 us, the end seen.
-  work.launches[2].waits = 1;
-  CHECK(us() == doctest::Approx(5 + 20 + 1 + 20 + 1.5 + 5 + 20 + 4));
-  work.launches[2].allocations = 2;
-  CHECK(us() == doctest::Approx(5 + 20 + 1 + 20 + 1.5 + 1 + 5 + 20 + 4));
-  // The host waits for the first launch alone; the last one runs behind the second.
-  work.launches[1].hides_wait = true;
-  CHECK(us() == doctest::Approx(5 + 20 + 1 + 20 + 1 + 20 + 4));
-  work.launches[1].hides_wait = false;
-  work.launches[1].is_beside = true;
-  CHECK(us() == doctest::Approx(10 + 5 + 23 + 1.5 + 1 + 5 + 20 + 4));
-}
-
-TEST_CASE("room on an SM dates from what became free last of what a thread block needs") {
-  const GpuLimits limits{.thread_blocks = 4, .warps = 64, .registers = 65536, .shared_bytes = 100};
-  Room room(limits);
-  const SmShare half{1, 32, 0, 0}, most{1, 48, 0, 0}, shared{1, 1, 0, 60};
-  CHECK(room.since(half) == 0);
-  room.take(half);
-  CHECK(room.fits(half));
-  CHECK(!room.fits(most));
-  room.take(half);
-  CHECK(!room.fits(half));
-  room.give(half, 7);
-  CHECK(room.since(half) == 7);
-  CHECK(!room.fits(most));
-  room.give(half, 9);
-  CHECK(room.since(half) == 7);
-  CHECK(room.since(most) == 9);
-  room.take(most);
-  CHECK(room.since(shared) == 9);  // the warps that are left
-  room.take(shared);
-  CHECK(!room.fits(shared));
 }
 
 TEST_CASE("a lone warp takes the cycles worked out by hand") {
