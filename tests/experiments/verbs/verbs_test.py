@@ -112,8 +112,9 @@ class AdviseTest(ProgramTest):
         self.assertEqual(found["for_products"], min(simulated, key=lambda one: one["total_s"]))
 
     def test_quick_advice_is_modelled_and_cold_advice_slower(self) -> None:
-        quick, warm, cold = (self.json_of("advise", RMAT, "--n", "32", "--reorder", "none", "--json",
-                                          *words)
+        # Large enough that the fastest kernel takes longer than the host needs to launch it.
+        quick, warm, cold = (self.json_of("advise", "rmat(scale=10)", "--n", "128", "--reorder",
+                                          "none", "--json", *words)
                              for words in (["--quick"], [], ["--cold"]))
 
         self.assertEqual({one["origin"] for one in quick["ranked"]}, {"modelled"})
