@@ -26,7 +26,8 @@ struct ThreadBlockWork {
   friend bool operator==(const ThreadBlockWork&, const ThreadBlockWork&) = default;
 };
 
-/// One grid of thread blocks. The launches of a product run one after another.
+/// One grid of thread blocks. The launches of a product run one after another, but for those beside
+/// another one.
 struct Launch {
   std::string name = {};
   std::int64_t thread_blocks = 0;  // the next ones of WorkDescription::thread_blocks
@@ -37,8 +38,8 @@ struct Launch {
   std::shared_ptr<const LaunchTrace> trace = {};  // null when the kernel publishes no trace
 
   bool is_beside = false;   // in another stream than the launch before it: both run at a time
-  int waits = 0;            // of the host for the device, before it launches this
-  int allocations = 0;      // by the host, behind these waits
+  bool waits = false;       // the host waits for the device before it launches this
+  int allocations = 0;      // by the host, behind that wait
   bool hides_wait = false;  // runs while the host waits for what the launch before it has reported
 };
 

@@ -17,7 +17,6 @@ import argparse
 import csv
 import io
 import itertools
-import json
 import needs  # noqa: F401  looks for a Python that has what follows
 import sys
 from collections import defaultdict
@@ -28,7 +27,7 @@ from typing import Any
 import tomllib
 from claim_tables import geomean
 
-from records import commits, read_points
+from records import commit_of, read_points, runs
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "experiments" / "results"
@@ -160,7 +159,7 @@ def joined(measured: list[Row], simulated: dict[tuple[str, ...], Row], commit: s
 
 def spgemm_times(folder: Path) -> dict[tuple[str, str], Row]:
     """By matrix and kernel: the times of whole products in a folder of records, and of when."""
-    of_run = commits(folder)
+    of_run = runs(folder)
     found: dict[tuple[str, str], Row] = {}
     for record in read_points(folder):
         params = record.get("params", {})
@@ -170,23 +169,16 @@ def spgemm_times(folder: Path) -> dict[tuple[str, str], Row]:
         if kernel.get("name") not in WHOLE or params["reorder"]["name"] != "none":
             continue
         times = found.setdefault((record["matrix"]["name"], kernel["name"]), {})
-        day, commit = record["finished_at"][:10], of_run[record["env_id"]]
+        run = of_run[record["env_id"]]
+        day, commit = record["finished_at"][:10], commit_of(run)
         if record["origin"] == "simulated":
             times |= {"simulated_us": f"{record['prediction']['time_us']:.4g}",
                       "simulated_on": day, "commit": commit}  # fmt: skip
         elif "time_pool" in record:
-            times |= {"measured_us": f"{record['time_pool']['median_us']:.4g}", "gpu": gpu_of(folder),
+            times |= {"measured_us": f"{record['time_pool']['median_us']:.4g}",
+                      "gpu": run.get("gpu", {}).get("name", ""),
                       "measured_on": day, "measured_commit": commit}  # fmt: skip
     return found
-
-
-def gpu_of(folder: Path) -> str:
-    """The GPU of a folder of records."""
-    for path in sorted(folder.glob("*.jsonl")):
-        for text in path.read_text(encoding="utf-8").splitlines():
-            if '"type":"env"' in text:
-                return str(json.loads(text).get("gpu", {}).get("name", ""))
-    return ""
 
 
 def joined_spgemm(before: Iterable[Row], folders: Iterable[Path]) -> list[Row]:

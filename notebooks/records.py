@@ -35,15 +35,21 @@ def read_points(folder: Path) -> list[dict[str, Any]]:
     return list({r.get("params_hash", r["point_id"]): r for r in lines if "point_id" in r}.values())
 
 
-def commits(folder: Path) -> dict[str, str]:
-    """By env_id: the commit of the program that wrote a run's records, seven digits of it."""
+def runs(folder: Path) -> dict[str, dict[str, Any]]:
+    """By env_id: the program and the machine that wrote a run's records."""
     lines = [r for path in sorted(folder.glob("*.jsonl")) for r in read_lines(path)]
-    found = {}
-    for run in [r for r in lines if r.get("type") == "env"]:
-        build = run.get("build", {})
-        changed = "+changes" if build.get("dirty") else ""
-        found[run["env_id"]] = build.get("commit", "")[:7] + changed
-    return found
+    return {r["env_id"]: r for r in lines if r.get("type") == "env"}
+
+
+def commit_of(run: dict[str, Any]) -> str:
+    """The commit of a run's program, seven digits of it."""
+    build = run.get("build", {})
+    return build.get("commit", "")[:7] + ("+changes" if build.get("dirty") else "")
+
+
+def commits(folder: Path) -> dict[str, str]:
+    """By env_id: the commit of the program that wrote a run's records."""
+    return {env: commit_of(run) for env, run in runs(folder).items()}
 
 
 def environment(folder: Path) -> str:

@@ -8,6 +8,8 @@
 namespace tessera {
 
 GpuLimits limits_of_gpu();
+/// Its SMs alone, which takes one question.
+int sms_of_gpu();
 
 /// Throws Unsupported, naming the kernel, unless the current GPU runs code of compute capability
 /// 9.0, which later ones do not where it uses wgmma.

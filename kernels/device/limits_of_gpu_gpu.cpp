@@ -22,6 +22,14 @@ GpuLimits limits_of_gpu() {
           .reserved_shared = value(cudaDevAttrReservedSharedMemoryPerBlock)};
 }
 
+int sms_of_gpu() {
+  int device = 0, sms = 0;
+  cuda_check(cudaGetDevice(&device), "querying the device");
+  cuda_check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device),
+             "asking for the number of SMs");
+  return sms;
+}
+
 void require_wgmma(std::string_view kernel) {
   int device = 0, major = 0;
   cuda_check(cudaGetDevice(&device), "finding the GPU");

@@ -53,11 +53,6 @@ Grid::Grid(const Machine& machine, std::vector<const Launch*> launches,
     before_.push_back(thread_blocks_);
     thread_blocks_ += range.size();
   }
-  result_.launches = static_cast<int>(launches_.size());
-  result_.waits = launches_.front()->waits;
-  result_.allocations = launches_.front()->allocations;
-  result_.hides_wait = launches_.front()->hides_wait;
-  result_.overlaps = launches_.front()->overlaps;
   result_.occupancy = occupancy(machine, *launches_.front());
   for (const Launch* launch : launches_) {
     if (!result_.name.empty()) result_.name += ", ";

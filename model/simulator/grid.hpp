@@ -27,11 +27,7 @@ namespace tessera::simulator {
 
 /// The result of one launch, or of several at a time.
 struct LaunchResult {
-  std::string name;  // of all of them
-  int launches = 1;
-  int waits = 0, allocations = 0;  // of the host before it
-  bool hides_wait = false;         // runs during a wait
-  bool overlaps = false;           // the launch before it
+  std::string name;   // of all of them
   double cycles = 0;  // from the start of the first thread block to the end of the last
   Occupancy occupancy;
   double waves = 0;          // thread blocks / resident thread blocks of the GPU

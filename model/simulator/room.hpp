@@ -1,4 +1,4 @@
-// What an SM has left for thread blocks, and since when.
+// The part of an SM that no thread block uses, and the time since which a thread block fits there.
 #pragma once
 
 #include <algorithm>

@@ -29,46 +29,13 @@ std::int64_t warm_up_from(const WorkDescription& work, const Machine& machine) {
   return first;
 }
 
-/// The time of launches that the host submits without a wait, one after another.
-double launches_us(const Result& result) {
-  double sum = 0;
-  for (const LaunchResult& launch : result.launches)
-    sum += std::max(
-        launch.cycles / result.machine.clock_mhz +
-            (launch.overlaps ? result.machine.overlapped_gap_us : result.machine.launch_gap_us),
-        result.machine.launch_overhead_us);
-  return sum;
-}
-
-/// The time of a product in which the host waits for the device, from its first call until it has
-/// seen the end.
-double product_with_waits_us(const Result& result) {
-  const Machine& machine = result.machine;
-  double host = 0, device = 0, reported = 0;
-  for (const LaunchResult& launch : result.launches) {
-    if (launch.waits > 0) host = std::max(host, reported + machine.report_us);
-    host += launch.allocations * machine.allocation_us;
-    if (launch.launches > 1) host += machine.fork_us;
-    host += machine.launch_overhead_us;
-    device = std::max(device + machine.launch_gap_us, host + machine.launch_start_us) +
-             launch.cycles / machine.clock_mhz;
-    host += (launch.launches - 1) * machine.launch_overhead_us;
-    if (!launch.hides_wait) reported = device;
-  }
-  return device + machine.synchronisation_us;
-}
-
-double product_us(const Result& result) {
-  const bool waits = std::ranges::any_of(
-      result.launches, [](const LaunchResult& launch) { return launch.waits > 0; });
-  return waits ? product_with_waits_us(result) : launches_us(result);
-}
-
 /// The launches of a product that run at a time, and their thread blocks.
 struct Side {
   std::vector<const Launch*> launches = {};
   std::vector<BlockRange> ranges = {};
   std::int64_t thread_blocks = 0;
+
+  const Launch& first() const { return *launches.front(); }
 };
 std::vector<Side> sides_of(const WorkDescription& work) {
   std::vector<Side> sides;
@@ -81,6 +48,45 @@ std::vector<Side> sides_of(const WorkDescription& work) {
     side.thread_blocks += launch.thread_blocks;
   }
   return sides;
+}
+
+/// The time of sides that the host submits without a wait, one after another. [sides] of `launches`
+double launches_us(const std::vector<Side>& sides, const Result& result) {
+  const Machine& machine = result.machine;
+  double sum = 0;
+  for (std::size_t i = 0; i < sides.size(); ++i) {
+    const double gap =
+        sides[i].first().overlaps ? machine.overlapped_gap_us : machine.launch_gap_us;
+    sum +=
+        std::max(result.launches[i].cycles / machine.clock_mhz + gap, machine.launch_overhead_us);
+  }
+  return sum;
+}
+
+/// The time of a product in which the host waits for the device, from its first call until it has
+/// seen the end.
+double product_with_waits_us(const std::vector<Side>& sides, const Result& result) {
+  const Machine& machine = result.machine;
+  double host = 0, device = 0, reported = 0;
+  for (std::size_t i = 0; i < sides.size(); ++i) {
+    const Launch& launch = sides[i].first();
+    const auto launches = static_cast<double>(sides[i].launches.size());
+    if (launch.waits) host = std::max(host, reported + machine.report_us);
+    host += launch.allocations * machine.allocation_us;
+    if (launches > 1) host += machine.fork_us;
+    host += machine.launch_overhead_us;
+    device = std::max(device + machine.launch_gap_us, host + machine.launch_start_us) +
+             result.launches[i].cycles / machine.clock_mhz;
+    host += (launches - 1) * machine.launch_overhead_us;
+    if (!launch.hides_wait) reported = device;
+  }
+  return device + machine.synchronisation_us;
+}
+
+double product_us(const std::vector<Side>& sides, const Result& result) {
+  const bool waits =
+      std::ranges::any_of(sides, [](const Side& side) { return side.first().waits; });
+  return waits ? product_with_waits_us(sides, result) : launches_us(sides, result);
 }
 
 /// The simulation of a product: its launches on one machine, one after the other but for those that
@@ -122,7 +128,7 @@ class ProductRun {
       else
         run_whole(side, options, result.launches);
     }
-    result.time_us = product_us(result);
+    result.time_us = product_us(sides_, result);
     if (!sampled.empty()) put_errors(sampled, result);
     return result;
   }
@@ -157,8 +163,8 @@ class ProductRun {
   }
 
   /// Writes the errors of sampling. Launches are sampled independently, so their variances add.
-  static void put_errors(const std::vector<std::pair<std::size_t, SampledLaunch>>& sampled,
-                         Result& result) {
+  void put_errors(const std::vector<std::pair<std::size_t, SampledLaunch>>& sampled,
+                  Result& result) const {
     const std::map<std::string, double> found = quantities(result);
     std::map<std::string, double> squares;
     for (const auto& [launch, sample] : sampled) {
@@ -167,9 +173,6 @@ class ProductRun {
         for (const LaunchResult& one : result.launches) {
           LaunchResult& copy = other.launches.emplace_back();
           copy.cycles = one.cycles, copy.sm = one.sm, copy.memory = one.memory;
-          copy.waits = one.waits, copy.allocations = one.allocations;
-          copy.hides_wait = one.hides_wait, copy.launches = one.launches;
-          copy.overlaps = one.overlaps;
         }
         LaunchResult& changed = other.launches[launch];
         changed.cycles = totals.cycles, changed.sm = totals.sm, changed.memory = totals.memory;
@@ -196,9 +199,9 @@ class ProductRun {
 
   static constexpr const char* kTime = "time of the product";
   /// The quantities with a stated error.
-  static std::map<std::string, double> quantities(const Result& result) {
+  std::map<std::string, double> quantities(const Result& result) const {
     std::map<std::string, double> all = counters(result);
-    all[kTime] = product_us(result);
+    all[kTime] = product_us(sides_, result);
     return all;
   }
 

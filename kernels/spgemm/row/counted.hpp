@@ -12,9 +12,9 @@
 namespace tessera::row_spgemm::tracing::counted {
 
 // Launches over rows and over all tasks: instructions of turns counted in PTX, of which about seven
-// in ten remain in the machine code, and of beginnings and ends so that an H200's counters of five
-// products (wiki-Vote, pubmed, finan512, bcsstk29, coauthor_phy; 2026-11-29) are met within 5 %;
-// registers as compiled.
+// in ten remain in the machine code, and of beginnings and ends solved for from an H200's counters
+// of five products (experiments/results/simulator/spgemm_launches.csv has what is left); registers
+// as compiled.
 
 /// for_rows_of_warp(): before the rows side by side, and before each row that needs the warp.
 struct RowsOfWarp {
@@ -42,7 +42,7 @@ struct AnalyseRows {
 
 /// cut_rows(): for a row, its first task and each further one.
 struct CutRows {
-  static constexpr int kRow = 18, kPlace = 85, kFirstTask = 8, kTask = 12, kRegisters = 30;
+  static constexpr int kRow = 18, kPlace = 121, kFirstTask = 8, kTask = 12, kRegisters = 30;
 };
 
 /// sort_by_marks() and sort_by_sums().
@@ -92,9 +92,13 @@ struct GroupTasks {
                        kGap = 16, kStage = 22, kFetchSegment = 5, kSearch = 30;
   static constexpr Fetch kWordChunks{33, 27}, kProductChunks{126, 26};
   static constexpr Fetch kWordSteps{12, 14}, kProductSteps{25, 23};
-  static constexpr int kTurn = 7, kSum = 4, kLongStep = 14, kCopyMarked = 14;
+  static constexpr int kTurn = 7, kSum = 4;
+  /// A step through long segments, and 32 sums at the places of their columns: counted in the
+  /// source.
+  static constexpr int kLongStep = 14, kCopyMarked = 14;
   /// Of a warp that counts a task with a directory, by the class's size: what the pieces here lack
-  /// of the counters of finan512 and coauthor_phy.
+  /// of the counters of finan512 and coauthor_phy. Those have four sizes; larger ones are taken to
+  /// lack as much as the fourth.
   static constexpr std::array<int, kSizes> kDirectory{125, 185, 220, 280, 280, 280, 280, 280, 280};
   static constexpr int kColumn = 9, kWrite = 14, kCopy = 10, kEnd = 4;
   static constexpr int kCount = 5, kFinishCount = 33, kAddCounts = 9;

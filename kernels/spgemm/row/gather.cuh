@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/device/limits_of_gpu.hpp"
 #include "kernels/spgemm/row/lists.cuh"
 #include "kernels/spgemm/shared/rows.cuh"
 
@@ -263,12 +264,8 @@ class ListLengths {
 
   /// True when a product is repeated faster from portions.
   bool favour_portions() const {
-    int device = 0, processors = 0;
-    cuda_check(cudaGetDevice(&device), "looking for the device");
-    cuda_check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
-               "counting multiprocessors");
     return are_portions_faster(facts_.sampled, bytes_of_a(facts_.span, nonzeros_of_b_) > 0,
-                               counts_.windows <= processors);
+                               counts_.windows <= sms_of_gpu());
   }
 
   const ListCounts& counts() const { return counts_; }

@@ -470,9 +470,7 @@ class GroupsTrace final : public LaunchTrace, private GroupMemory {
   void write_marked(const Group& mine, WarpTrace& trace) const {
     trace.issue(Count::kWrite);
     const std::int64_t places = std::int64_t{mine.words()} * kWordCols;
-    const auto columns_before = [&](std::int64_t place) {
-      return std::min(place, places) * mine.columns() / places;
-    };
+    const auto columns_before = [&](std::int64_t place) { return place * mine.columns() / places; };
     for (std::int64_t at = kWarpLanes * mine.warp; at < places; at += shape_.lanes) {
       trace.issue(Count::kCopyMarked);
       trace.shared(1);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "formats/base/check.hpp"
+#include "kernels/device/limits_of_gpu.hpp"
 #include "kernels/device/overlapped_launch.cuh"
 #include "kernels/spgemm/row/description.cuh"
 #include "kernels/spgemm/row/masked_rows.cuh"
@@ -19,17 +20,14 @@ namespace {
 /// The thread blocks of a kernel that run side by side on the device.
 template <class Kernel>
 unsigned blocks_side_by_side(Kernel kernel, int shared_bytes) {
-  int device = 0, processors = 0, each = 0;
-  cuda_check(cudaGetDevice(&device), "asking for the device");
-  cuda_check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
-             "asking for the number of SMs");
+  int each = 0;
   cuda_check(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes),
       "raising the limit of shared memory");
   cuda_check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, kMaskedThreads,
                                                            static_cast<std::size_t>(shared_bytes)),
              "asking for the occupancy");
-  return static_cast<unsigned>(processors * std::max(each, 1));
+  return static_cast<unsigned>(sms_of_gpu() * std::max(each, 1));
 }
 
 /// Products under a mask.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "formats/base/check.hpp"
+#include "kernels/device/limits_of_gpu.hpp"
 #include "kernels/device/side_streams.hpp"
 #include "kernels/gpu_spgemm.hpp"
 #include "kernels/spgemm/row/counting.cuh"
@@ -144,14 +145,6 @@ class RowTasks {
     RunBlock of_tasks, of_words;
     RunArray<std::byte>* task_buffer = nullptr;  // the caller's memory for of_tasks, if any
   };
-
-  RowTasks() {
-    int device = 0, multiprocessors = 0;
-    cuda_check(cudaGetDevice(&device), "looking for the device");
-    cuda_check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
-               "counting multiprocessors");
-    joint_blocks_at_once_ = kJointBlocksOfSm * multiprocessors;
-  }
 
   /// Adds the number of products to *sum, on the device.
   static void add_products(const OperandsView& operands, unsigned long long* sum,
@@ -482,8 +475,8 @@ class RowTasks {
   }
 
   spgemm::Reports<TaskSummary> reports_;
-  int joint_blocks_at_once_ = 0;  // thread blocks of a joint launch that fill the device
-  SummaryReport counted_ = {};    // of the last count in one launch
+  int joint_blocks_at_once_ = kJointBlocksOfSm * sms_of_gpu();  // that fill the device
+  SummaryReport counted_ = {};                                  // of the last count in one launch
   SideStreams sides_;
 };
 

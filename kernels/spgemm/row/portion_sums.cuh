@@ -7,6 +7,7 @@
 #include <climits>
 #include <cstdint>
 
+#include "kernels/device/limits_of_gpu.hpp"
 #include "kernels/spgemm/row/gather.cuh"
 #include "kernels/spgemm/row/portions.cuh"
 #include "kernels/spgemm/shared/rows.cuh"
@@ -159,10 +160,6 @@ class ProductPortions {
     if (cells == 0) return;
     run.stage("portions");
     const cudaStream_t stream = run.stream();
-    int device = 0;
-    cuda_check(cudaGetDevice(&device), "looking for the device");
-    cuda_check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device),
-               "counting multiprocessors");
     const KeptStructure of{operands, cells, windows_, row_offsets, cols};
     const auto windows = of_windows_.place<PortionWindow>(windows_);
     of_windows_.take(run);
@@ -200,8 +197,8 @@ class ProductPortions {
           <<<static_cast<unsigned>(windows_), kThreads, static_cast<std::size_t>(bytes_staged_),
              stream>>>(view_, cells_, values);
     };
-    windows_ <= multiprocessors_ ? launch.template operator()<kManyThreads>()
-                                 : launch.template operator()<kFewThreads>();
+    windows_ <= sms_ ? launch.template operator()<kManyThreads>()
+                     : launch.template operator()<kFewThreads>();
     cuda_check(cudaGetLastError(), "launching row_spgemm");
   }
 
@@ -247,7 +244,7 @@ class ProductPortions {
   }
 
   std::int64_t cells_, windows_;
-  int multiprocessors_ = 0;
+  int sms_ = sms_of_gpu();
   int bytes_staged_ = 0;  // shared memory of a thread block for factors and padding
   RunBlock of_windows_, block_;
   PortionsView view_ = {};

@@ -74,14 +74,13 @@ const Register<SpgemmKernel> entry{{
                 {"fp32", "fp64"}},
                {"reuse", false,
                 "true: a product keeps its structure, for further products with other values"},
-               {"keeps",
-                std::string("structure"),
+               {"keeps", std::string("structure"),
                 "with reuse, a product keeps its structure (the tasks; columns are found again), "
                 "lists of products (the indices of each product's factors: 4 bytes, 6 or 8 for the "
                 "largest matrices), portions of them (their segments of B's rows, and the place of "
                 "each in shared memory: 2 bytes), with products the faster of these two, or "
                 "positions (the place of each product's sum: 2 bytes)",
-                {"structure", "products", "lists", "portions", "positions"}},
+                names_of(kKeeps)},
                {"workspace_limit",
                 std::int64_t{0},
                 "memory of a product beside C in bytes, at most; A's rows are then multiplied in "

@@ -340,7 +340,7 @@ class RowProduct final : public GpuSparseProduct {
                 float alpha, ProductRun& run) {
     std::optional<ListLengths> lengths(std::in_place, tasks_, work, products, c_.row_offsets.data(),
                                        c_.col_indices.data(), nonzeros, run);
-    if (options_.chooses && lengths->favour_portions()) {
+    if (options_.keeps == Keeps::kProducts && lengths->favour_portions()) {
       lengths.reset();
       keep_portions(nonzeros, run);
       return sum_portions(alpha, run);

@@ -28,36 +28,45 @@
 #include <cstdint>
 
 #include "formats/base/params.hpp"
+#include "kernels/named_values.hpp"
 #include "kernels/spgemm/row/schedule.hpp"
 
 namespace tessera::row_spgemm {
 
 /// The parameters of the kernel.
+/// What a product keeps for products with other values.
+enum class Keeps : std::int8_t {
+  kStructure,  // its tasks
+  kProducts,   // lists or portions of products, whichever is faster
+  kLists,
+  kPortions,
+  kPositions,  // the places of sums
+};
+inline constexpr NamedValue<Keeps> kKeeps[] = {{"structure", Keeps::kStructure},
+                                               {"products", Keeps::kProducts},
+                                               {"lists", Keeps::kLists},
+                                               {"portions", Keeps::kPortions},
+                                               {"positions", Keeps::kPositions}};
+
 struct RowSpgemmOptions {
   explicit RowSpgemmOptions(const Params& params)
       : is_wide(params.text("precision") == "fp64"),
         reuse(params.flag("reuse")),
-        chooses(params.text("keeps") == "products"),
-        keeps_lists(chooses || params.text("keeps") == "lists"),
-        keeps_positions(params.text("keeps") == "positions"),
-        keeps_portions(params.text("keeps") == "portions"),
+        keeps(value_of(kKeeps, params.text("keeps"))),
         workspace_limit(params.integer("workspace_limit")) {}
 
   /// True when the lengths of lists of products are counted, from which sums may be made.
-  bool lists() const { return reuse && keeps_lists; }
+  bool lists() const { return reuse && (keeps == Keeps::kLists || keeps == Keeps::kProducts); }
   /// True when sums are made from positions.
-  bool positions() const { return reuse && keeps_positions; }
+  bool positions() const { return reuse && keeps == Keeps::kPositions; }
   /// True when sums are made from portions of products.
-  bool portions() const { return reuse && keeps_portions; }
+  bool portions() const { return reuse && keeps == Keeps::kPortions; }
   /// True when more than the tasks are kept.
-  bool keeps_more() const { return lists() || positions() || portions(); }
+  bool keeps_more() const { return reuse && keeps != Keeps::kStructure; }
 
   bool is_wide;                  // values and sums are in FP64
-  bool reuse;                    // a product keeps its structure for products with other values:
-  bool chooses;                  // as lists or as portions,
-  bool keeps_lists;              // as lists of products, or one of the two,
-  bool keeps_positions;          // as positions of sums,
-  bool keeps_portions;           // as portions of products, else as tasks
+  bool reuse;                    // a product is kept for products with other values
+  Keeps keeps;                   // in this form
   std::int64_t workspace_limit;  // in bytes, beside C; 0: no limit
 };
 

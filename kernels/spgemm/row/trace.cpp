@@ -99,11 +99,12 @@ class Launches {
       : product_(std::move(product)), at_(at), work_(work) {}
 
   /// The host waits for the device before the next launch, and makes so many allocations then.
-  void wait(int allocations) { waits_ = 1, allocations_ += allocations; }
+  void wait(int allocations) { waits_ = true, allocations_ += allocations; }
   void allocate() { ++allocations_; }
 
-  /// Counts or sums the tasks of all classes, whose launches run side by side.
-  void add_tasks(bool is_sum) {
+  /// Counts or sums the tasks of all classes, whose launches run side by side. Returns whether
+  /// classes have a joint launch.
+  bool add_tasks(bool is_sum) {
     PhaseLaunches launches = phase_launches(*product_, is_sum);
     if (is_sum && launches.joint.empty()) gather();
     bool is_beside = false;
@@ -111,9 +112,10 @@ class Launches {
       add_class(std::move(launch));
       work_.launches.back().is_beside = std::exchange(is_beside, true);
     }
-    if (launches.joint.empty()) return;
+    if (launches.joint.empty()) return false;
     add_joint(std::move(launches.joint), is_sum);
     work_.launches.back().is_beside = is_beside;
+    return true;
   }
 
   /// Describes the rows of B, with their words or without.
@@ -193,7 +195,6 @@ class Launches {
     for_items(tasks, kRowThreads,
               [&](std::int64_t, ThreadBlockWork& work) { work.a_bytes += sizeof(Task) + 4; });
   }
-  bool is_counted_jointly() const { return !phase_launches(*product_, false).joint.empty(); }
   /// The last launch runs while the host waits for what the launch before it has reported.
   void hide_wait() { work_.launches.back().hides_wait = true; }
 
@@ -221,7 +222,7 @@ class Launches {
     add(std::move(launch), barriers);
   }
   void add(Launch launch, std::int64_t barriers = 0) {
-    launch.waits = std::exchange(waits_, 0);
+    launch.waits = std::exchange(waits_, false);
     launch.allocations = std::exchange(allocations_, 0);
     first_ = work_.thread_blocks.size();
     work_.thread_blocks.resize(first_ + static_cast<std::size_t>(launch.thread_blocks),
@@ -325,8 +326,9 @@ class Launches {
   AnalysisPtr product_;
   DeviceArrays at_;
   WorkDescription& work_;
-  std::size_t first_ = 0;            // first thread block of the launch that was added last
-  int waits_ = 0, allocations_ = 0;  // of the host before the next launch
+  std::size_t first_ = 0;  // first thread block of the launch that was added last
+  bool waits_ = false;     // the host, before the next launch
+  int allocations_ = 0;    // by the host, before the next launch
 };
 
 DeviceArrays add_arrays(const ProductAnalysis& product, AddressSpace& memory) {
@@ -400,10 +402,10 @@ WorkDescription describe_work(const CsrMatrix& a, const CsrMatrix& b) {
     launches.describe(true);
   }
   if (!sorts_early) launches.sort(false);
-  launches.add_tasks(false);
+  const bool counts_jointly = launches.add_tasks(false);
   if (product->is_tiled()) {
     launches.place();
-    if (launches.is_counted_jointly()) launches.hide_wait();
+    if (counts_jointly) launches.hide_wait();
     launches.wait(1);
   } else {
     launches.scan_lengths();

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "formats/base/registry.hpp"
+#include "kernels/device/limits_of_gpu.hpp"
 #include "kernels/gpu_spgemm.hpp"
 #include "kernels/spgemm/shared/rows.cuh"
 #include "kernels/spgemm/tile/sums.cuh"
@@ -111,12 +112,8 @@ class TileProduct final : public GpuSparseProduct {
   TileProduct(const CsrMatrix& a, const CsrMatrix& b, bool reuse)
       : reuse_(reuse), a_(a), rows_(a.rows), cols_(b.cols) {
     if (&a != &b) b_.emplace(b);
-    int device = 0, processors = 0;
-    cuda_check(cudaGetDevice(&device), "querying the device");
-    cuda_check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
-               "counting multiprocessors");
     constexpr int kThreadsOfMultiprocessor = 2048;
-    resident_blocks_ = static_cast<unsigned>(processors) * (kThreadsOfMultiprocessor / kThreads);
+    resident_blocks_ = static_cast<unsigned>(sms_of_gpu()) * (kThreadsOfMultiprocessor / kThreads);
   }
 
   void multiply(float alpha, ProductRun& run) override {

@@ -24,20 +24,15 @@
 #include "formats/base/registry.hpp"
 #include "formats/base/window_balance.hpp"
 #include "formats/me_tcf.hpp"
+#include "kernels/named_values.hpp"
 #include "kernels/spmm/acc_spmm/trace.hpp"
 #include "kernels/spmm/row_windows/bit_tcf_kernel.hpp"
-#include "kernels/spmm/row_windows/named_values.hpp"
 #include "kernels/spmm/row_windows/task_work.hpp"
 
 namespace tessera {
 
 namespace acc_spmm {
 namespace {
-
-using row_windows::name_of;
-using row_windows::NamedValue;
-using row_windows::names_of;
-using row_windows::value_of;
 
 constexpr NamedValue<NonzeroEncoding> kFormats[] = {{BitTcf::kFormat, NonzeroEncoding::kBitmap},
                                                     {MeTcf::kFormat, NonzeroEncoding::kBytes}};

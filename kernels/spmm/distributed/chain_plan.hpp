@@ -4,8 +4,7 @@
 //   ChainSpmmPlan chain(a, 128, options, comm);  // the same on every rank, on the rank's GPU
 //   chain.start(x);                              // its rows of X: chain.part() names them
 //   for (int layer = 0; layer < layers; ++layer) chain.multiply();
-//   chain.rows()                                 // its rows of the last X, when the stream has
-//   ended
+//   chain.rows()                                 // its rows of the last X, once they are made
 #pragma once
 
 #include <cuda_runtime_api.h>

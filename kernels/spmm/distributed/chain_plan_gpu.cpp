@@ -20,13 +20,6 @@ struct DevicePiece {
   std::vector<std::int64_t> in_place = {};  // of each send: its first row of X; -1: gathered
 };
 
-/// The first row where they follow each other, else -1.
-std::int64_t first_if_contiguous(const std::vector<std::int32_t>& rows, const PeerRows& block) {
-  const auto first = static_cast<std::size_t>(block.first);
-  const auto last = first + static_cast<std::size_t>(block.count) - 1;
-  return rows[last] - rows[first] + 1 == block.count ? rows[first] : -1;
-}
-
 }  // namespace
 
 struct ChainSpmmPlan::State {

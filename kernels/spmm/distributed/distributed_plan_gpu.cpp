@@ -65,7 +65,7 @@ struct DistributedSpmmPlan::State {
     }
     std::int64_t to_gather = 0;
     for (const PeerRows& block : part.sends) {
-      in_place.push_back(first_if_contiguous(part, block));
+      in_place.push_back(first_if_contiguous(part.sent_rows, block));
       if (in_place.back() < 0) to_gather += block.count;
     }
     gathered = DeviceArray<std::byte>(static_cast<std::size_t>(to_gather * row_bytes));

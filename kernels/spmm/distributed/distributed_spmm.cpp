@@ -109,11 +109,11 @@ DenseMatrix own_rows(const DenseMatrix& b, const PartOfProduct& part) {
   return rows_of(b, part.b_rows);
 }
 
-std::int64_t first_if_contiguous(const PartOfProduct& part, const PeerRows& block) {
+std::int64_t first_if_contiguous(const std::vector<std::int32_t>& sent_rows,
+                                 const PeerRows& block) {
   const auto first = static_cast<std::size_t>(block.first);
   const auto last = first + static_cast<std::size_t>(block.count) - 1;
-  return part.sent_rows[last] - part.sent_rows[first] + 1 == block.count ? part.sent_rows[first]
-                                                                         : -1;
+  return sent_rows[last] - sent_rows[first] + 1 == block.count ? sent_rows[first] : -1;
 }
 
 DenseMatrix exchange_on_host(const Distribution& distribution, const PartOfProduct& part,

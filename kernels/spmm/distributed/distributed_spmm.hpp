@@ -81,7 +81,7 @@ DenseMatrix own_rows(const DenseMatrix& b, const PartOfProduct& part);
 
 /// The places in `sent_rows` of a block that is sent where it is, since its rows follow each other
 /// in the part's B: the first of them; -1 where they have to be gathered.
-std::int64_t first_if_contiguous(const PartOfProduct& part, const PeerRows& block);
+std::int64_t first_if_contiguous(const std::vector<std::int32_t>& sent_rows, const PeerRows& block);
 
 /// The rows of B that reach a part, over a communicator for memory of the host: the columns of its
 /// `remote`, or with kGathered all of B in the order of the parts. `own` [K_p x n] are its own

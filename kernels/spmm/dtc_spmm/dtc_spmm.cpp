@@ -18,19 +18,14 @@
 #include <numeric>
 
 #include "formats/base/registry.hpp"
+#include "kernels/named_values.hpp"
 #include "kernels/spmm/dtc_spmm/trace.hpp"
 #include "kernels/spmm/row_windows/me_tcf_kernel.hpp"
-#include "kernels/spmm/row_windows/named_values.hpp"
 
 namespace tessera {
 
 namespace dtc_spmm {
 namespace {
-
-using row_windows::name_of;
-using row_windows::NamedValue;
-using row_windows::names_of;
-using row_windows::value_of;
 
 constexpr NamedValue<int> kMmas[] = {{"m16n8k4", 4}, {"m16n8k8", 8}};
 constexpr NamedValue<Fetch> kFetches[] = {{"staged", Fetch::kStaged},

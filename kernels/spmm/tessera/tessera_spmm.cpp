@@ -23,9 +23,9 @@
 #include <queue>
 
 #include "formats/base/registry.hpp"
+#include "kernels/named_values.hpp"
 #include "kernels/overlap_param.hpp"
 #include "kernels/spmm/row_windows/me_tcf_kernel.hpp"
-#include "kernels/spmm/row_windows/named_values.hpp"
 #include "kernels/spmm/tessera/scaled_rows.hpp"
 #include "kernels/spmm/tessera/trace.hpp"
 #include "kernels/storage_params.hpp"
@@ -35,10 +35,7 @@ namespace tessera {
 namespace tessera_spmm {
 namespace {
 
-using row_windows::NamedValue;
-using row_windows::names_of;
 using row_windows::Schedule;
-using row_windows::value_of;
 using window_tasks::CombineMethod;
 using window_tasks::Tasks;
 

@@ -50,5 +50,40 @@ TEST_CASE("rows are restored on the GPU as on the host") {
   }
 }
 
+TEST_CASE("rows of 16 bits are gathered by number, at every width and alignment") {
+  if (const std::string missing = gpu_unavailable(); !missing.empty()) {
+    MESSAGE("skipped: ", missing);
+    return;
+  }
+  constexpr std::int32_t kRows = 911,
+                         kGathered = 1500;  // some rows more than once, some not at all
+  constexpr std::uint16_t kUnwritten = 0xbeef;
+  std::vector<std::int32_t> places(kGathered);
+  for (std::int32_t i = 0; i < kGathered; ++i) places[i] = random_bits(3, i) % kRows;
+  const DeviceArray<std::int32_t> places_on_gpu(places);
+  for (const std::int64_t n : {1, 2, 3, 5, 8, 31, 33, 64, 129, 514}) {
+    for (const std::size_t offset : {0, 1, 2, 4}) {  // elements off the alignment of 16 bytes
+      CAPTURE(n);
+      CAPTURE(offset);
+      std::vector<std::uint16_t> source(offset + kRows * n);
+      for (std::size_t i = 0; i < source.size(); ++i)
+        source[i] = static_cast<std::uint16_t>(random_bits(4, i));
+      const DeviceArray<std::uint16_t> from(source);
+      DeviceArray<std::uint16_t> to(std::vector<std::uint16_t>(kGathered * n + 1, kUnwritten));
+
+      gather_rows(from.data() + offset, places_on_gpu.data(), kGathered,
+                  n * static_cast<std::int64_t>(sizeof(std::uint16_t)), to.data(), nullptr);
+
+      std::vector<std::uint16_t> expected;
+      for (const std::int32_t place : places) {
+        const auto row = source.begin() + static_cast<std::ptrdiff_t>(offset + place * n);
+        expected.insert(expected.end(), row, row + n);
+      }
+      expected.push_back(kUnwritten);
+      CHECK(to.download() == expected);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tessera

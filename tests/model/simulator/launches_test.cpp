@@ -72,7 +72,7 @@ TEST_CASE("a product takes the time of the host where that waits for the device"
   const auto us = [&] { return simulate(work, machine).time_us; };
   CHECK(us() == doctest::Approx(3 * 21));  // no waits: one launch behind another
   // Launched and started, 20 us, a gap and 20 us, seen, launched and started, 20 us, the end seen.
-  work.launches[2].waits = 1;
+  work.launches[2].waits = true;
   CHECK(us() == doctest::Approx(5 + 20 + 1 + 20 + 1.5 + 5 + 20 + 4));
   work.launches[2].allocations = 2;
   CHECK(us() == doctest::Approx(5 + 20 + 1 + 20 + 1.5 + 1 + 5 + 20 + 4));

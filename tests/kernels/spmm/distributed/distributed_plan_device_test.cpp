@@ -14,6 +14,7 @@
 #include "formats/csr.hpp"
 #include "formats/io/source.hpp"
 #include "kernels/device/stored_values.hpp"
+#include "kernels/spmm/distributed/stored_rows.hpp"
 #include "kernels/tensor_core/gpu_generation.hpp"
 #include "tests/kernels/spmm/distributed/gpus.hpp"
 #include "tests/support.hpp"
@@ -22,22 +23,6 @@ namespace tessera {
 namespace {
 
 constexpr std::size_t kGuard = 64;
-
-/// A kernel of ours, and the type of its B and C.
-struct Ours {
-  const char *kernel, *storage;
-};
-constexpr Ours kOurs[] = {{"tessera_spmm", "fp32"},
-                          {"rows_spmm", "fp32"},
-                          {"tessera_spmm", "fp16"},
-                          {"rows_spmm", "bf16"}};
-
-DenseMatrix chosen_rows(const DenseMatrix& dense, const std::vector<std::int32_t>& rows) {
-  DenseMatrix found(std::ssize(rows), dense.cols);
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    std::ranges::copy(dense.row(rows[i]), found.row(static_cast<std::int64_t>(i)).begin());
-  return found;
-}
 
 /// The rows of B that a part multiplies first, and those that reach it.
 std::pair<DenseMatrix, DenseMatrix> operands_of(const Distribution& distribution,
@@ -50,7 +35,7 @@ std::pair<DenseMatrix, DenseMatrix> operands_of(const Distribution& distribution
   for (const auto& rows : members_of(distribution.partition.of_col, distribution.partition.parts))
     all.insert(all.end(), rows.begin(), rows.end());
   const bool is_gathered = distribution.exchange == Exchange::kGathered;
-  return {chosen_rows(b, is_gathered ? all : part.b_rows), chosen_rows(b, received)};
+  return {rows_of(b, is_gathered ? all : part.b_rows), rows_of(b, received)};
 }
 
 /// Three runs of a rank with C poisoned before each: the number of elements that are not as
@@ -135,7 +120,7 @@ TEST_CASE("cuSPARSE multiplies all of B on every GPU, and no part of it") {
     comm.wait(nullptr);
     const DenseMatrix all = DistributedSpmm({.parts = options.parts, .kernel = "csr_spmm"}, 32)
                                 .emulate(CsrPacked(a), b, find_generation(gpu_generation()));
-    const DenseMatrix expected = chosen_rows(all, plan.part().rows);
+    const DenseMatrix expected = rows_of(all, plan.part().rows);
     const std::vector<float> found = c.download();
     for (std::size_t i = 0; i < found.size(); ++i)
       if (std::abs(found[i] - expected.values[i]) > 1e-4f)

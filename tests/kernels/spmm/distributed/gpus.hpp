@@ -1,4 +1,4 @@
-// The GPUs of this machine, for tests of products on several.
+// The GPUs of this machine and our kernels, for tests of products on several GPUs.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -25,5 +25,14 @@ inline std::vector<int> devices() {
   }
   return first;
 }
+
+/// A kernel of ours, and the type of its B and C.
+struct Ours {
+  const char *kernel, *storage;
+};
+inline constexpr Ours kOurs[] = {{"tessera_spmm", "fp32"},
+                                 {"rows_spmm", "fp32"},
+                                 {"tessera_spmm", "fp16"},
+                                 {"rows_spmm", "bf16"}};
 
 }  // namespace tessera

@@ -14,6 +14,7 @@
 #include "kernels/spmm/distributed/chain_plan.hpp"
 #include "kernels/spmm/distributed/replicated_plan.hpp"
 #include "kernels/spmm/distributed/stored_rows.hpp"
+#include "kernels/spmm/distributed/sum_copies.hpp"
 #include "kernels/tensor_core/gpu_generation.hpp"
 #include "tests/kernels/spmm/distributed/gpus.hpp"
 #include "tests/support.hpp"
@@ -88,17 +89,36 @@ TEST_CASE("every GPU's rows of a 1.5D product have the emulation's bits") {
   CHECK(faults.text() == "");
 }
 
+TEST_CASE("a GPU adds copies in their order, wherever its own is") {
+  if (no_gpu()) return;
+  constexpr std::int64_t kRows = 37, kCols = 19, kElements = kRows * kCols, kGuard = 32;
+  for (const int copies : {1, 2, 3, 5})
+    for (int own = 0; own < copies; ++own) {
+      CAPTURE(copies);
+      CAPTURE(own);
+      std::vector<float> expected(kElements), mine, others;
+      for (int copy = 0; copy < copies; ++copy) {
+        const DenseMatrix sums = random_dense(kRows, kCols, 50 + copy);
+        for (std::int64_t i = 0; i < kElements; ++i)
+          expected[i] = copy == 0 ? sums.values[i] : expected[i] + sums.values[i];
+        std::vector<float>& to = copy == own ? mine : others;
+        to.insert(to.end(), sums.values.begin(), sums.values.end());
+      }
+      mine.resize(kElements + kGuard, std::bit_cast<float>(kPoison));
+      DeviceArray<float> c(mine);
+      const DeviceArray<float> of_others(others);
+      sum_copies(c.data(), of_others.data(), kElements, own, copies, nullptr);
+      const std::vector<float> found = c.download();
+      for (std::int64_t i = 0; i < kElements; ++i) REQUIRE(found[i] == expected[i]);
+      for (std::int64_t i = kElements; i < kElements + kGuard; ++i)
+        REQUIRE(std::bit_cast<std::uint32_t>(found[i]) == kPoison);
+    }
+}
+
 TEST_CASE("every GPU's rows of a chain of products have the emulation's bits") {
   const std::vector<int> gpus = devices();
   if (gpus.empty()) return;
   const int parts = static_cast<int>(gpus.size());
-  struct Ours {
-    const char *kernel, *storage;
-  };
-  constexpr Ours kOurs[] = {{"tessera_spmm", "fp32"},
-                            {"rows_spmm", "fp32"},
-                            {"tessera_spmm", "fp16"},
-                            {"rows_spmm", "bf16"}};
   constexpr int kProducts = 4;
   Faults faults;
   run_on_devices(gpus, [&](DeviceCommunicator& comm) {

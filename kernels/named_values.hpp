@@ -9,7 +9,7 @@
 
 #include "formats/base/check.hpp"
 
-namespace tessera::row_windows {
+namespace tessera {
 
 template <class Value>
 struct NamedValue {
@@ -40,4 +40,4 @@ std::string name_of(const NamedValue<Value> (&values)[kCount], Value value) {
   throw Error("a value has no name");
 }
 
-}  // namespace tessera::row_windows
+}  // namespace tessera
