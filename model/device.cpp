@@ -194,6 +194,11 @@ const std::vector<QuantitySpec>& quantity_specs() {
       {"fma_latency", "cycles", "from one FP32 multiply-add to the next that needs its result"},
       {"issue_rate", "1/cycle", "warp instructions of one SM, integer additions and FMA in turn"},
       {"barrier_latency", "cycles", "__syncthreads of a thread block of four warps"},
+      {"fence_latency", "cycles", "__threadfence that has nothing to wait for"},
+      {"exchange_latency", "cycles",
+       "an atomic between two fences, until all lanes have its result"},
+      {"async_copy_latency", "cycles",
+       "a 16-byte cp.async from the near L2, until it can be read in shared memory"},
 
       {"load_interval", "cycles", "one SM, per load of 32 adjacent floats by a warp from L1"},
       {"load_line_interval", "cycles",

@@ -87,6 +87,34 @@ __global__ void walk_shared(int steps, std::uint32_t stride, Walk* found) {
   found->cycles = clock64() - began;
 }
 
+/// Follows `untimed` pointers, then `steps` more, each by a copy to shared memory that is waited
+/// for and read there.
+__global__ void walk_by_copies(const void* start, std::int64_t untimed, std::int64_t steps,
+                               Walk* found) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  __shared__ __align__(16) std::uint64_t copied[2];
+  const std::uint32_t place = shared_address(copied);
+  const void* at = start;
+  for (std::int64_t i = 0; i < untimed; ++i) at = follow(at);
+  if (at == nullptr) return;  // never true; forces a wait for the last load
+  const long long began = clock64();
+  for (std::int64_t i = 0; i < steps; ++i)
+    asm volatile(
+        "cp.async.cg.shared.global [%1], [%0], 16;\n"
+        "cp.async.commit_group;\n"
+        "cp.async.wait_group 0;\n"
+        "ld.shared.u64 %0, [%1];"
+        : "+l"(at)
+        : "r"(place)
+        : "memory");
+  found->end = at;
+  asm volatile("" ::: "memory");
+  found->cycles = clock64() - began;
+#else
+  __trap();  // the host does not launch it
+#endif
+}
+
 /// `count` different lines out of `lines`, in random order.
 std::vector<std::int64_t> random_lines(std::int64_t lines, std::int64_t count, std::uint64_t seed) {
   RandomSequence random(seed);
@@ -135,6 +163,14 @@ class Chain {
     return latency;
   }
 
+  /// Cycles of a step by a copy to shared memory; for a chain in the L2.
+  double mean_of_copies() {
+    const auto lines = static_cast<std::int64_t>(order_.size());
+    walk_by_copies<<<1, 1>>>(place(0), lines, kWalked, walk_.data());
+    cuda_check(cudaGetLastError(), "following a chain of pointers by copies");
+    return mean_of_steps(lines, kWalked);
+  }
+
  private:
   const void* place(std::int64_t step) const {
     return lines_.data() + order_[static_cast<std::size_t>(step) % order_.size()] * kLineBytes;
@@ -142,6 +178,9 @@ class Chain {
   double mean_of_walk(std::int64_t untimed, std::int64_t steps) {
     walk<<<1, 1>>>(place(0), untimed, steps, walk_.data());
     cuda_check(cudaGetLastError(), "following a chain of pointers");
+    return mean_of_steps(untimed, steps);
+  }
+  double mean_of_steps(std::int64_t untimed, std::int64_t steps) const {
     const Walk found = walk_.download()[0];
     require(found.end == place(untimed + steps), "a chain of pointers led elsewhere");
     return static_cast<double>(found.cycles) / static_cast<double>(steps);
@@ -214,7 +253,7 @@ Findings measure(const Effort& effort) {
   const Latency in_l1 = latency_of(1 << 15, effort), near = latency_of(l2 / 16, effort),
                 most_of_l2 = latency_of(l2 / 10 * 7 / kLineBytes * kLineBytes, effort),
                 dram = latency_of(4 * l2, effort);
-  const double timing = in_l1.quantile(0.5) - in_l1.mean;
+  const double timing = in_l1.quantile(0.5) - in_l1.mean, shared = shared_latency();
   const double far = far_latency(most_of_l2, timing, near.mean);
 
   Findings findings;
@@ -222,11 +261,17 @@ Findings measure(const Effort& effort) {
       {"l1_latency", in_l1.mean, "mean of a walk through 32 KiB"},
       {"l2_latency", near.mean, "mean of a walk through a sixteenth of the L2"},
       {"dram_latency", dram.mean, "mean of a walk through four times the L2, flushed"},
-      {"shared_latency", shared_latency(), "mean of a walk through 4 KiB"},
+      {"shared_latency", shared, "mean of a walk through 4 KiB"},
       {"l2_partitions", far > 0 ? 2.0 : 1.0, "latencies of single loads from 7/10 of the L2"}};
   if (far > 0)
     findings.numbers.push_back(
         {"l2_far_latency", far, "first quartile of what is slower than near, in 7/10 of the L2"});
+
+  if (current_gpu().major >= 8)
+    findings.numbers.push_back({"async_copy_latency",
+                                Chain(l2 / 16, false).mean_of_copies() - shared,
+                                "mean of a walk by copies through a sixteenth of the L2, less "
+                                "their reads in shared memory"});
 
   Curve curve{"latency",
               {"footprint_bytes", "mean_cycles", "p5_cycles", "p25_cycles", "median_cycles",

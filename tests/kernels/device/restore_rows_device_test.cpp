@@ -59,7 +59,8 @@ TEST_CASE("rows of 16 bits are gathered by number, at every width and alignment"
                          kGathered = 1500;  // some rows more than once, some not at all
   constexpr std::uint16_t kUnwritten = 0xbeef;
   std::vector<std::int32_t> places(kGathered);
-  for (std::int32_t i = 0; i < kGathered; ++i) places[i] = random_bits(3, i) % kRows;
+  for (std::int32_t i = 0; i < kGathered; ++i)
+    places[i] = static_cast<std::int32_t>(random_bits(3, i) % kRows);
   const DeviceArray<std::int32_t> places_on_gpu(places);
   for (const std::int64_t n : {1, 2, 3, 5, 8, 31, 33, 64, 129, 514}) {
     for (const std::size_t offset : {0, 1, 2, 4}) {  // elements off the alignment of 16 bytes
