@@ -25,23 +25,17 @@ constexpr double kIssueEfficiency = 0.79;
 /// loops average two cycles per instruction.
 constexpr double kInstructionLatency = 2;
 
-/// The factor on the measured L2 rate for slices with hashed addresses. Fitted to the measured
-/// times of six of 24 matrices at N = 32 and 128 (acc_spmm, cutespmm, smat), with the sectors of
-/// copies counted as the hardware counts them.
-constexpr double kSliceEfficiency = 1 / 1.1;
-
-/// Cycles of a fence of the whole GPU (MEMBAR.SC.GPU) and of an atomic whose result a warp waits
-/// for. No probe measures them yet. Fitted to the measured times of kernels of which parts of rows
-/// or windows meet, on four of 24 matrices at N = 32 (cora, delaunay_n15, pubmed, wiki-Vote).
-constexpr double kFenceLatency = 1000;
-constexpr double kExchangeLatency = 750;
+/// Cycles of a fence of the whole GPU (MEMBAR.SC.GPU) behind all that its SM waits for, and of an
+/// atomic whose result a warp waits for, both measured on an H200 (fences.cu) and taken where a
+/// device file has no such numbers.
+constexpr double kFenceLatency = 284, kExchangeLatency = 597;
 
 /// Cycles from a thread block's end to the start of the next one; assumed, as no probe isolates it.
 constexpr double kBlockLatency = 200;
 
 /// Microseconds from the end of a launch to the start of the next. Fitted to the measured times of
 /// small matrices; notebooks/simulator_error.py fits it again without one kind of matrix at a time.
-constexpr double kLaunchGapUs = 2;
+constexpr double kLaunchGapUs = 2.3;
 
 /// Microseconds of the host, measured on an H200's (launches.cu) and taken where a device file has
 /// no such numbers: a launch that reports until the host has seen that, a launch and a wait for its
@@ -100,8 +94,8 @@ Machine describe(const Device& device, const WorkDescription& work) {
   m.shared_latency = value_or(device, "shared_latency", 23);
   m.shared_interval = kLineBytes / value_or(device, "shared_bandwidth", 128);
   m.barrier_latency = value_or(device, "barrier_latency", 22);
-  m.fence_latency = kFenceLatency;
-  m.exchange_latency = kExchangeLatency;
+  m.fence_latency = value_or(device, "fence_latency", kFenceLatency);
+  m.exchange_latency = value_or(device, "exchange_latency", kExchangeLatency);
   if (!work.mma_type.empty()) {
     const std::string instruction = work.mma_type + "_" + work.mma_shape;
     m.mma_interval = mma_interval(device, work, m);
@@ -119,7 +113,7 @@ Machine describe(const Device& device, const WorkDescription& work) {
   const double l2_rate = device.has("l2_bandwidth")
                              ? device.value("l2_bandwidth") * gbps_to_bytes_per_cycle
                              : kL2BytesPerCycle * static_cast<double>(m.limits.sms);
-  m.slice_interval = kSectorBytes * kSlices / l2_rate / kSliceEfficiency;
+  m.slice_interval = kSectorBytes * kSlices / l2_rate;
   m.atomic_interval = 2 * m.slice_interval;
   m.miss_sector_interval =
       kSectorBytes / std::min(value_or(device, "l2_sm_bandwidth", kPortBytes), kPortBytes);

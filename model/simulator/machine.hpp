@@ -30,7 +30,7 @@ struct Machine {
   double shared_interval = 1;       // shared memory, per wavefront
   double shared_latency = 0;
   double barrier_latency = 0;
-  double fence_latency = 0;     // until stores are seen everywhere
+  double fence_latency = 0;     // behind what the SM has asked for, until all see its stores
   double exchange_latency = 0;  // of an atomic of which the result is waited for
   double l1_latency = 0;
   std::int64_t l1_bytes = 0;  // including shared memory

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -152,6 +153,7 @@ class Multiprocessor {
   void write_line(const WarpOp& op, const LineTouch& touch, Passage passage);
   void request(Request request, int group, Passage passage);
   bool wait(Warp& warp, int scoreboard);
+  void fence(Warp& warp);
   void meet(Warp& warp);
   void open_barrier(int slot);
   void push(double time, int warp);
@@ -171,7 +173,10 @@ class Multiprocessor {
   double load_free_ = 0;  // the lookup of lines in the L1
   double data_free_ = 0;  // the data path of L1 and shared memory to registers
   double port_free_ = 0;
-  double now_ = 0;  // the start of the current operation
+  double now_ = 0;                                           // the start of the current operation
+  double asked_ = -std::numeric_limits<double>::infinity();  // when the last request left
+  double answered_ = 0;                                      // the latest answer so far
+  double round_trip_ = 0;                                    // of recent reads
 
   SectoredCache l1_;
   std::array<std::vector<Request>, kGroups> requests_;

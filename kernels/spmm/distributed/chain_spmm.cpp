@@ -134,20 +134,24 @@ std::vector<std::int64_t> ChainSpmm::terms_per_row(const PackedMatrix& packed) c
   return terms;
 }
 
-DenseMatrix ChainSpmm::emulate_part(const ChainPart& part, const DenseMatrix& x,
-                                    const Generation& generation, float alpha) const {
-  DenseMatrix c(std::ssize(part.rows), x.cols);
+DenseMatrix ChainSpmm::emulate_sums(const ChainPart& part, const DenseMatrix& x,
+                                    const Generation& generation) const {
+  DenseMatrix sums(std::ssize(part.rows), x.cols);
   for (const ChainPiece& piece : part.pieces) {
     if (piece.rows.empty()) continue;
-    const DenseMatrix not_read(piece.a.rows, x.cols);
-    const std::vector<DenseMatrix> results = kernel_.kernel().emulate_scaled(
-        *kernel_.pack(piece.a), x, generation, {alpha, 0}, not_read);
-    require<Unsupported>(results.size() == 1, "{} adds sums in no fixed order", options().kernel);
+    const DenseMatrix of_piece = kernel_.kernel().emulate(*kernel_.pack(piece.a), x, generation);
     for (std::size_t i = 0; i < piece.rows.size(); ++i)
-      std::ranges::copy(results.front().row(static_cast<std::int64_t>(i)),
-                        c.row(piece.rows[i]).begin());
+      std::ranges::copy(of_piece.row(static_cast<std::int64_t>(i)),
+                        sums.row(piece.rows[i]).begin());
   }
-  return c;
+  return sums;
+}
+
+DenseMatrix ChainSpmm::emulate_part(const ChainPart& part, const DenseMatrix& x,
+                                    const Generation& generation, float alpha) const {
+  const DenseMatrix not_read(std::ssize(part.rows), x.cols);
+  return emulate_scaling({alpha, 0}, emulate_sums(part, x, generation), not_read,
+                         arithmetic().storage.c);
 }
 
 DenseMatrix ChainSpmm::emulate(const PackedMatrix& packed, const DenseMatrix& b,
@@ -162,7 +166,7 @@ DenseMatrix ChainSpmm::emulate(const PackedMatrix& packed, const DenseMatrix& b,
       const auto& rows = distribution.travelling.rows(number, peer);
       of_x.insert(of_x.end(), rows.begin(), rows.end());
     }
-    const DenseMatrix of_part = emulate_part(part, rows_of(b, of_x), generation, 1);
+    const DenseMatrix of_part = emulate_sums(part, rows_of(b, of_x), generation);
     for (std::size_t i = 0; i < part.rows.size(); ++i)
       std::ranges::copy(of_part.row(static_cast<std::int64_t>(i)), c.row(part.rows[i]).begin());
   }

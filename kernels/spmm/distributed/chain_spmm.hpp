@@ -55,6 +55,9 @@ class ChainSpmm final : public SpmmKernel {
   DenseMatrix emulate(const PackedMatrix& packed, const DenseMatrix& b,
                       const Generation& generation) const override;
 
+  /// A part's rows of A X, before C's type rounds them. `x` [M_p + received x n].
+  DenseMatrix emulate_sums(const ChainPart& part, const DenseMatrix& x,
+                           const Generation& generation) const;
   /// A part's rows of alpha A X, in X's type. `x` [M_p + received x n].
   DenseMatrix emulate_part(const ChainPart& part, const DenseMatrix& x,
                            const Generation& generation, float alpha) const;

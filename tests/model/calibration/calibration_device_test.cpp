@@ -16,8 +16,9 @@ TEST_CASE("every family of micro-benchmarks is registered, a misspelt one is an 
   const Registry<Microbenchmark>& known = Registry<Microbenchmark>::instance();
 
   CHECK(known.names() == std::vector<std::string>{"async_copies", "atomics", "bulk_copies", "clock",
-                                                  "gathers", "latency", "launches", "limits",
-                                                  "loads", "pipelines", "streams", "tensor_cores"});
+                                                  "fences", "gathers", "latency", "launches",
+                                                  "limits", "loads", "pipelines", "streams",
+                                                  "tensor_cores"});
   CHECK_THROWS_WITH_AS(known.find("latnecy"), doctest::Contains("did you mean 'latency'"), Error);
 }
 
@@ -58,7 +59,8 @@ TEST_CASE("micro-benchmarks measure possible numbers of all their quantities") {
   for (const char* quantity :
        {"tf32", "fp16", "int8", "dram_capacity", "l1_capacity", "tensor_clock"})
     expected.erase(quantity);
-  for (const char* quantity : {"l2_far_latency", "atomic_vector", "async_copy_interval"}) {
+  for (const char* quantity :
+       {"l2_far_latency", "atomic_vector", "async_copy_interval", "async_copy_latency"}) {
     expected.erase(quantity);
     found.erase(quantity);
   }

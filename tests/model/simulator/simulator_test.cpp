@@ -88,7 +88,7 @@ TEST_CASE("a lone warp takes the cycles worked out by hand") {
   CHECK(cycles_of([](WarpTrace& t) { t.shared(4); }) == doctest::Approx(2 + 4 + 20));
 }
 
-TEST_CASE("a fence takes its time and empties the L1 of the SM, an exchange only takes its time") {
+TEST_CASE("a fence waits for the SM's reads and empties its L1, an exchange only takes its time") {
   const auto load = [](WarpTrace& t) {
     t.load(0);
     t.touch(4096, 4);
@@ -108,6 +108,9 @@ TEST_CASE("a fence takes its time and empties the L1 of the SM, an exchange only
   CHECK(hits([](WarpTrace& t) { t.fence(); }) == 1);
   CHECK(cycles_of([](WarpTrace& t) { t.arrive(false); }) == doctest::Approx(900 + 700));
   CHECK(cycles_of([](WarpTrace& t) { t.arrive(true); }) == doctest::Approx(900 + 700 + 900));
+  // Behind a load it waits at least until the L2 has answered, whoever waits for the load.
+  CHECK(cycles_of([](WarpTrace& t) { t.load(0), t.touch(4096, 4), t.fence(); }) ==
+        doctest::Approx(2 + 1 + 200 + 900));
   // After the fence the line comes from the L2.
   CHECK(cycles_of([&](WarpTrace& t) { load(t), t.fence(), load(t); }) ==
         doctest::Approx(603 + 900 + 203));
