@@ -18,7 +18,7 @@ constexpr int kEmptyBin = kWidths, kLongBin = kWidths + 1, kBins = kWidths + 2;
 
 using Bins = row_bins::RowBins<kBins>;
 
-/// The most tiles of rows whose lengths add up by tile.
+/// The most tiles of rows that are merged once, whose lengths add up by tile.
 constexpr std::int64_t kMostTiles = 4 * spgemm::kMostTiles;
 
 /// The number of pieces of a long row.

@@ -215,15 +215,16 @@ class Level {
 struct Workspace {
   Workspace(ProductRun& run, std::int32_t rows, std::int64_t products)
       : merges_once(run.source() == MemorySource::kPool && products <= kMostProductsOfOneMerge &&
-                    are_tiled(rows)) {
+                    rows <= kMostTiles * spgemm::kTile),
+        is_tiled(merges_once || rows <= spgemm::kMostTiled) {
     if (!merges_once && products <= kMostProducts) of_c.emplace(block, rows, products);
     const std::int64_t count = std::int64_t{rows} + 1;
     const auto at_rooms = block.place<int>(merges_once ? rows : 0);
     const auto at_cols = block.place<int>(merges_once ? products : 0);
     const auto at_values = block.place<float>(merges_once ? products : 0);
-    const std::int64_t sum_bytes = are_tiled(rows) ? 0
-                                                   : spgemm::running_sum_bytes<std::int64_t>(
-                                                         static_cast<const int*>(nullptr), count);
+    const std::int64_t sum_bytes =
+        is_tiled ? 0
+                 : spgemm::running_sum_bytes<std::int64_t>(static_cast<const int*>(nullptr), count);
     const auto at_lengths = block.place<int>(count);
     const auto at_listed = block.place<int>(rows);
     const auto at_offsets = of_c ? of_c->row_offsets : block.place<std::int64_t>(count);
@@ -238,10 +239,8 @@ struct Workspace {
     scratch = block.array<std::byte>(at_scratch, sum_bytes);
   }
 
-  /// True for few rows, whose offsets need no scan.
-  static bool are_tiled(std::int64_t rows) { return rows <= kMostTiles * spgemm::kTile; }
-
   bool merges_once;
+  bool is_tiled;  // the offsets are sums over tiles: faster than a scan, for few rows
   RunBlock block;
   std::optional<SparseResult::Places> of_c;
   int* lengths;                    // [rows + 1] of C
@@ -274,11 +273,10 @@ class MergeProduct final : public GpuSparseProduct {
       return;
     }
     run.stage("count");
-    const bool are_tiled = Workspace::are_tiled(a_.rows);
-    row_bins::Sum* const of_tiles = are_tiled ? kept_.data()->of_tiles : nullptr;
+    row_bins::Sum* const of_tiles = work.is_tiled ? kept_.data()->of_tiles : nullptr;
     merge_rows<Pass::kCount>(levels, {.lengths = work.lengths, .of_tiles = of_tiles}, stream);
     run.stage("allocate");
-    if (are_tiled) {
+    if (work.is_tiled) {
       place_rows<<<blocks_for(work.offsets.size(), spgemm::kTile), spgemm::kTile, 0, stream>>>(
           a_.rows, work.lengths, of_tiles, work.offsets.data());
       cuda_check(cudaGetLastError(), "placing rows");
