@@ -229,7 +229,8 @@ bool Multiprocessor::perform(int id, Warp& warp, const WarpOp& op) {
 }
 
 /// The warp waits until the memory has answered all that its SM has asked for, not only what the
-/// warp has: beside warps that read, a fence takes an H200 as much longer as these reads take.
+/// warp has: beside warps that read, a fence takes an H200 as much longer as these reads take. What
+/// is not answered yet takes at least the L2's latency.
 void Multiprocessor::fence(Warp& warp) {
   const double answered = std::max(answered_, asked_ + machine_.l2_latency);
   warp.time = std::max(warp.time, answered) + machine_.fence_latency;

@@ -212,7 +212,18 @@ DenseMatrix DistributedSpmm::emulate_part(const PartOfProduct& part, const Dense
 
 DenseMatrix DistributedSpmm::emulate(const PackedMatrix& packed, const DenseMatrix& b,
                                      const Generation& generation) const {
+  const DenseMatrix not_read(packed_as<CsrPacked>(packed).matrix.rows, b.cols);
+  return std::move(emulate_scaled(packed, b, generation, {}, not_read).front());
+}
+
+std::vector<DenseMatrix> DistributedSpmm::emulate_scaled(const PackedMatrix& packed,
+                                                         const DenseMatrix& b,
+                                                         const Generation& generation,
+                                                         const Scaling& scaling,
+                                                         const DenseMatrix& old_c) const {
   const CsrMatrix& a = packed_as<CsrPacked>(packed).matrix;
+  require(old_c.rows == a.rows && old_c.cols == b.cols, "C is {} x {}, but has to be {} x {}",
+          old_c.rows, old_c.cols, a.rows, b.cols);
   require(b.rows == a.cols && b.cols == n_, "B is {} x {}, but has to be {} x {}", b.rows, b.cols,
           a.cols, n_);
   const Distribution distribution = distribute(a, n_, options_);
@@ -231,12 +242,12 @@ DenseMatrix DistributedSpmm::emulate(const PackedMatrix& packed, const DenseMatr
     const DenseMatrix multiplied = distribution.exchange == Exchange::kGathered
                                        ? rows_of(b, in_order_of_parts)
                                        : own_rows(b, part);
-    const DenseMatrix of_part = emulate_part(part, multiplied, rows_of(b, received), generation, {},
-                                             DenseMatrix(std::ssize(part.rows), b.cols));
+    const DenseMatrix of_part = emulate_part(part, multiplied, rows_of(b, received), generation,
+                                             scaling, rows_of(old_c, part.rows));
     for (std::size_t i = 0; i < part.rows.size(); ++i)
       std::ranges::copy(of_part.row(static_cast<std::int64_t>(i)), c.row(part.rows[i]).begin());
   }
-  return c;
+  return {std::move(c)};
 }
 
 }  // namespace tessera

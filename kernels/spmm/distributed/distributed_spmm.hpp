@@ -105,6 +105,10 @@ class DistributedSpmm final : public SpmmKernel {
   std::vector<std::int64_t> terms_per_row(const PackedMatrix& packed) const override;
   DenseMatrix emulate(const PackedMatrix& packed, const DenseMatrix& b,
                       const Generation& generation) const override;
+  /// Each part rounds alpha times its own rows of B before it adds what it receives.
+  std::vector<DenseMatrix> emulate_scaled(const PackedMatrix& packed, const DenseMatrix& b,
+                                          const Generation& generation, const Scaling& scaling,
+                                          const DenseMatrix& old_c) const override;
 
   /// A part's C [M_p x n] = alpha A_p B + beta C, in C's type: `b` has the rows that it multiplies
   /// by `local`, `received` those of `remote`. `old_c` is not read where beta is 0.

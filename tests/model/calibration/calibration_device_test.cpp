@@ -53,11 +53,12 @@ TEST_CASE("micro-benchmarks measure possible numbers of all their quantities") {
         for (const double cell : row) CHECK((std::isfinite(cell) && cell > 0));
     }
   }
-  // Quantities that only datasheets state, or that some GPUs lack.
+  // Quantities that only datasheets state, that need several GPUs, or that some GPUs lack.
   std::set<std::string> expected;
   for (const QuantitySpec& spec : quantity_specs()) expected.insert(spec.name);
   for (const char* quantity :
-       {"tf32", "fp16", "int8", "dram_capacity", "l1_capacity", "tensor_clock"})
+       {"tf32", "fp16", "int8", "dram_capacity", "l1_capacity", "tensor_clock", "link_bandwidth",
+        "link_latency", "network_bandwidth", "gpus_per_host"})
     expected.erase(quantity);
   for (const char* quantity :
        {"l2_far_latency", "atomic_vector", "async_copy_interval", "async_copy_latency"}) {

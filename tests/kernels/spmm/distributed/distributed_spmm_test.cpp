@@ -143,6 +143,36 @@ TEST_CASE("alpha and beta apply once, whatever the number of sums of an element"
             doctest::Approx(product.values[i] - old_c.values[i]).epsilon(1e-5).scale(10));
 }
 
+TEST_CASE("the emulation of the whole applies alpha and beta where its parts do") {
+  const CsrMatrix a = load_matrix("rmat(scale=8, edge_factor=6)").matrix;
+  const DenseMatrix b = random_dense(a.cols, 17, 4);
+  const CsrPacked packed(a);
+  const Scaling scaling{0.3f, -0.7f};
+  for (const char* storage : {"fp32", "fp16"})
+    for (const Exchange exchange : {Exchange::kNeeded, Exchange::kGathered}) {
+      CAPTURE(storage);
+      CAPTURE(name_of(exchange));
+      const DistributedSpmm kernel({.parts = 3,
+                                    .kernel = "tessera_spmm",
+                                    .params = {{"storage", std::string(storage)}},
+                                    .exchange = exchange},
+                                   17);
+      const ElementType type = kernel.arithmetic().storage.c;
+      const DenseMatrix old_c = stored_as(type, random_dense(a.rows, 17, 5));
+      const auto results = kernel.emulate_scaled(packed, b, hopper(), scaling, old_c);
+      REQUIRE(results.size() == 1);
+      const DenseMatrix of_parts = multiplied_by_threads(a, b, kernel, scaling, old_c);
+      CHECK(compare_bits(results.front(), of_parts).different == 0);
+      // Scaled behind the sum of both products it has other bits, if there are two or few digits.
+      const DenseMatrix behind =
+          emulate_scaling(scaling, kernel.emulate(packed, b, hopper()), old_c, type);
+      const bool rounds_before = exchange == Exchange::kNeeded || type == ElementType::kFp16;
+      CHECK((compare_bits(behind, of_parts).different > 0) == rounds_before);
+      CHECK_THROWS_AS(kernel.emulate_scaled(packed, b, hopper(), scaling, DenseMatrix(a.rows, 16)),
+                      Error);
+    }
+}
+
 TEST_CASE("one part, and parts that gather all of B, keep the bits of a kernel by rows") {
   const CsrMatrix a = load_matrix("rmat(scale=8, edge_factor=6)").matrix;
   const DenseMatrix b = random_dense(a.cols, 24, 4);
