@@ -34,7 +34,8 @@ constexpr double kFenceLatency = 284, kExchangeLatency = 597;
 constexpr double kBlockLatency = 200;
 
 /// Microseconds from the end of a launch to the start of the next. Fitted to the measured times of
-/// seven small matrices at N = 32; notebooks/simulator_error.py fits it again without one kind of matrix at a time.
+/// seven small matrices at N = 32; notebooks/simulator_error.py fits it again without one kind of
+/// matrix at a time.
 constexpr double kLaunchGapUs = 2.3;
 
 /// Microseconds of the host, measured on an H200's (launches.cu) and taken where a device file has
