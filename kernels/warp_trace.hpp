@@ -24,6 +24,14 @@ constexpr int kSectorsPerLine = 4;
 /// first.
 constexpr int kSpecialRegisterCycles = 60;
 
+/// Cycles until an instruction has loaded a constant to a register (LDC), as from shared memory.
+constexpr int kConstantCycles = 30;
+
+/// Cycles that a warp waits for asynchronous copies to have read their addresses. The machine code
+/// computes the next ones in the same registers: it waits three times for eight copies. Fitted to
+/// the times of four kernels on pubmed and dlmc-tf-mag0.7-ffn2 at N = 128.
+constexpr int address_cycles(int copies) { return 35 * (3 * copies / 8); }
+
 /// The address of element `at` of the array at address `array`, whose elements have `bytes` bytes.
 constexpr std::uint64_t element(std::uint64_t array, std::int64_t at, int bytes) {
   return array + static_cast<std::uint64_t>(at * bytes);

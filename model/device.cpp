@@ -170,11 +170,15 @@ const std::vector<QuantitySpec>& quantity_specs() {
       {"thread_block_launch_interval", "1/us",
        "thread blocks of 128 threads that start and end per microsecond, whole GPU"},
 
+      {"thread_block_gap", "cycles",
+       "from the end of a thread block to the start of the next in its place"},
       {"l1_latency", "cycles", "dependent load that hits L1"},
       {"l2_latency", "cycles", "dependent load that hits the near part of L2"},
       {"l2_far_latency", "cycles", "dependent load that hits the far part of L2"},
       {"dram_latency", "cycles", "dependent load from device memory"},
       {"shared_latency", "cycles", "dependent load from shared memory"},
+      {"l2_lookup_bandwidth", "GB/s", "sectors that the slices of L2 look up at most"},
+      {"l2_fabric_bandwidth", "GB/s", "between the partitions of L2, both ways together"},
       {"l2_partitions", "1", "parts of L2 with different latencies from one SM"},
 
       {"l1_bandwidth", "bytes/cycle", "one SM, loads that hit L1"},

@@ -9,12 +9,22 @@
 namespace tessera::simulator {
 namespace {
 
-/// The usable share of the reported L2 capacity. With all of it a simulated H200 would read 1 to 3
-/// % less from its memory than counters show, and keep 3 MB more of C when a launch ends.
-constexpr double kUsableL2 = 0.93;
+/// The usable share of the reported L2 capacity, from bytes that an H200 reads from its memory for
+/// random rows of 32 to 96 MB (experiments/results/h200/calibration/l2_capacity.csv): 0.98 where
+/// nothing else is done, 0.95 beside a stream of stores.
+constexpr double kUsableL2 = 0.96;
 
 /// The L2 bandwidth per SM where it is unknown: that of an A100 and of an H100 (RRZE gpu-benches).
 constexpr double kL2BytesPerCycle = 35;
+
+/// What the slices look up, and what passes between the partitions, over what the L2 delivers to
+/// SMs, where a device file has no such numbers; those of an H200.
+constexpr double kLookups = 1.72, kFabric = 0.27;
+
+/// Of the ways from the L2 to SMs, in cycles: the difference between the longest and the shortest,
+/// and the mean wait where half of the rate is used. From warps of an H200 that each wait for a
+/// load of random rows (experiments/results/h200/calibration/l2_load.csv).
+constexpr double kWaySpread = 50, kWayWait = 15;
 
 /// The share of the rate of independent instructions that compiled kernels reach with enough ready
 /// warps: counters of five kernels show at most 77 % of an H200's issue slots in use. Fitted to the
@@ -30,8 +40,12 @@ constexpr double kInstructionLatency = 2;
 /// device file has no such numbers.
 constexpr double kFenceLatency = 284, kExchangeLatency = 597;
 
-/// Cycles from a thread block's end to the start of the next one; assumed, as no probe isolates it.
-constexpr double kBlockLatency = 200;
+/// The memory's time for turning between reading and writing, for a sector written, over the time
+/// of writing it; that of an H200, whose copies have 0.89 of the rate of reading and of writing.
+constexpr double kTurnShare = 0.25;
+
+/// Cycles from a thread block's end to the start of the next one in its place; that of an H200.
+constexpr double kBlockLatency = 300;
 
 /// Microseconds from the end of a launch to the start of the next. Fitted to the measured times of
 /// seven small matrices at N = 32; notebooks/simulator_error.py fits it again without one kind of
@@ -53,9 +67,9 @@ constexpr double kOverlappedUs = 1.1;
 /// Thread blocks that a GPU starts in a microsecond; that of an H200.
 constexpr double kBlocksPerUs = 1648;
 
-/// The largest number of bytes per cycle from the L2 to an SM. Assumed: a single SM of an H200
-/// reaches 122, and larger values than 64 have not been tried.
-constexpr double kPortBytes = 64;
+/// Bytes per cycle from the L2 to an SM that reads alone, where a device file has no such number;
+/// that of an H200.
+constexpr double kPortBytes = 122;
 
 /// A quantity, or `otherwise` where the device file has none.
 double value_or(const Device& device, const char* quantity, double otherwise) {
@@ -108,23 +122,38 @@ Machine describe(const Device& device, const WorkDescription& work) {
   m.l2_bytes = std::llround(kUsableL2 * device.value("l2_capacity"));
   m.l2_latency = value_or(device, "l2_latency", 281);
   m.l2_far_latency = value_or(device, "l2_far_latency", m.l2_latency);
-  // The memory does not depend on the SM clock.
+  // The memory does not depend on the SM clock. Half of the lines that are measured are far ones.
   const double behind_l2 = value_or(device, "dram_latency", m.l2_latency + 350) - m.l2_latency;
-  m.dram_latency = m.l2_latency + behind_l2 * m.clock_mhz / clock;
+  m.dram_latency =
+      m.l2_latency + behind_l2 * m.clock_mhz / clock - (m.l2_far_latency - m.l2_latency) / 2;
   const double l2_rate = device.has("l2_bandwidth")
                              ? device.value("l2_bandwidth") * gbps_to_bytes_per_cycle
                              : kL2BytesPerCycle * static_cast<double>(m.limits.sms);
-  m.slice_interval = kSectorBytes * kSlices / l2_rate;
-  m.atomic_interval = 2 * m.slice_interval;
-  m.miss_sector_interval =
-      kSectorBytes / std::min(value_or(device, "l2_sm_bandwidth", kPortBytes), kPortBytes);
+  const auto interval_of = [&](const char* quantity, double of_l2_rate) {
+    const double rate = device.has(quantity) ? device.value(quantity) * gbps_to_bytes_per_cycle
+                                             : of_l2_rate * l2_rate;
+    return kSectorBytes / rate;
+  };
+  m.answer_interval = kSectorBytes / l2_rate;
+  m.slice_interval = kSlices * interval_of("l2_lookup_bandwidth", kLookups);
+  m.fabric_interval = interval_of("l2_fabric_bandwidth", kFabric);
+  m.way_spread = kWaySpread;
+  m.way_wait = kWayWait;
+  m.atomic_interval = 2 * kSlices * kSectorBytes / l2_rate;
+  m.miss_sector_interval = kSectorBytes / value_or(device, "l2_sm_bandwidth", kPortBytes);
   const double read = device.value("dram_bandwidth") * gbps_to_bytes_per_cycle;
   const double write = value_or(device, "dram_write_bandwidth", device.value("dram_bandwidth")) *
                        gbps_to_bytes_per_cycle;
   m.dram_read_interval = kSectorBytes / read;
   m.dram_write_interval = kSectorBytes / write;
+  m.dram_turn_interval = kTurnShare * m.dram_write_interval;
+  if (device.has("dram_copy_bandwidth")) {
+    const double copy = device.value("dram_copy_bandwidth") * gbps_to_bytes_per_cycle;
+    m.dram_turn_interval =
+        std::max(0.0, 2 * kSectorBytes / copy - m.dram_read_interval - m.dram_write_interval);
+  }
 
-  m.block_latency = kBlockLatency;
+  m.block_latency = value_or(device, "thread_block_gap", kBlockLatency);
   m.block_interval = m.clock_mhz / value_or(device, "thread_block_launch_interval", kBlocksPerUs);
   m.launch_overhead_us = value_or(device, "launch_overhead", 2.5);
   m.launch_gap_us = kLaunchGapUs;

@@ -40,11 +40,16 @@ struct Machine {
   std::int64_t l2_bytes = 0;
   double l2_latency = 0;           // round trip of a hit in the near partition
   double l2_far_latency = 0;       // round trip of a hit in the far partition
-  double dram_latency = 0;         // round trip of a miss in both
-  double slice_interval = 0;       // one slice of the L2, per sector
+  double dram_latency = 0;         // round trip of a miss whose home is near
+  double slice_interval = 0;       // one slice of the L2, per sector that it looks up
+  double answer_interval = 0;      // all ways from the L2 to SMs together, per sector
+  double fabric_interval = 0;      // between the partitions, both ways together, per sector
+  double way_spread = 0;           // from the L2 to SMs: the longest way less the shortest
+  double way_wait = 0;             // the mean wait on it where half of the rate is used
   double atomic_interval = 0;      // one slice, per sector of atomics
   double dram_read_interval = 0;   // all channels together, per sector
   double dram_write_interval = 0;  // all channels together, per sector
+  double dram_turn_interval = 0;   // the same, more for a sector written after one was read
 
   // Launches.
   double block_latency = 0;       // cycles from a thread block's end to its successor's start
@@ -63,7 +68,6 @@ struct Machine {
 
 /// The slices of the L2 over all partitions; a model of its hashing, not a published number.
 constexpr int kSlices = 96;
-
 /// The machine of a device for the MMAs of a work description. Throws Unsupported, naming the
 /// quantity, when the device lacks one, such as TF32 on Turing.
 Machine describe(const Device& device, const WorkDescription& work);

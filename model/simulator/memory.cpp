@@ -1,6 +1,7 @@
 #include "model/simulator/memory.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tessera::simulator {
 namespace {
@@ -15,12 +16,23 @@ constexpr double kAnswerCycles = 16;
 /// fb-Cornell5) and where they wait for the memory (DD, recon-mc2depi) alike.
 constexpr int kOpenReads = 12;
 
+/// The cycles over which the used share of the rate of answers is averaged, and its most.
+constexpr double kLoadCycles = 512, kMostBusy = 0.88;
+
+/// Sectors that a channel of the memory holds before it writes them.
+constexpr int kHeldSectors = 256;
+
 }  // namespace
 
 Home home_of(std::uint32_t line, int partitions) {
-  const std::uint32_t row = line / kSlices;
-  const auto turned = static_cast<int>((line % kSlices + mix(row) % kSlices) % kSlices);
-  return {turned % partitions, turned / partitions, row};
+  // Blocks of 4 KiB are in one partition: near, far, far, near, as an H200's latencies tell. Beyond
+  // 32 KiB the order is not known, and pseudo-random here.
+  constexpr std::uint32_t kBlock = 4096 / kLineBytes;
+  const std::uint32_t block = line / kBlock;
+  const auto slices = static_cast<std::uint32_t>(kSlices / partitions), row = line / slices;
+  return {static_cast<int>((block ^ block >> 1 ^ mix(block >> 3)) %
+                           static_cast<std::uint32_t>(partitions)),
+          static_cast<int>((line % slices + mix(row) % slices) % slices), row};
 }
 
 MemoryGroup::MemoryGroup(const Machine& machine, int group) : machine_(machine) {
@@ -28,17 +40,19 @@ MemoryGroup::MemoryGroup(const Machine& machine, int group) : machine_(machine) 
   slices_per_group_ = (slices - group + kGroups - 1) / kGroups;
   const std::int64_t sets = machine.l2_bytes / kSlices / (kLineBytes * SectoredCache::kWays);
   for (int i = 0; i < machine.partitions * slices_per_group_; ++i)
-    slices_.push_back({SectoredCache(std::max<std::int64_t>(sets, 1)), 0});
+    slices_.push_back({.cache = SectoredCache(std::max<std::int64_t>(sets, 1))});
   asked_.resize(kOpenReads * slices_.size());
 }
 
 void MemoryGroup::start_launch() {
   for (Slice& slice : slices_) {
-    slice.free = 0;
+    slice.free = slice.memory_free = 0;
+    slice.read = slice.held = 0;
     for (std::int64_t place = 0; place < slice.cache.sets() * SectoredCache::kWays; ++place)
       slice.cache.line(place).ready = 0;
   }
-  dram_free_ = 0;
+  answers_free_ = fabric_free_ = 0;
+  load_ = load_time_ = 0;
   now_ = 0;
   for (Asked& asked : asked_) asked = {};
 }
@@ -52,14 +66,23 @@ double MemoryGroup::occupy(double& free, double time, double cycles) {
   return start;
 }
 
-double MemoryGroup::read_dram(int sectors, double time) {
+double MemoryGroup::read_dram(Slice& home, int sectors, double time) {
   counts_.dram_read += sectors;
-  return occupy(dram_free_, time, sectors * machine_.dram_read_interval * kGroups);
+  home.read += sectors;
+  return occupy(home.memory_free, time, sectors * machine_.dram_read_interval * kSlices);
 }
 
-void MemoryGroup::write_dram(int sectors, double time) {
+/// A channel of the memory holds what is written until it turns from reading, which costs as much
+/// as the rate of copies tells: for each sector written, where one was read.
+void MemoryGroup::write_dram(Slice& home, int sectors, double time) {
   counts_.dram_write += sectors;
-  occupy(dram_free_, time, sectors * machine_.dram_write_interval * kGroups);
+  home.held += sectors;
+  if (home.held < kHeldSectors) return;
+  const int turned = std::min(home.held, std::exchange(home.read, 0));
+  occupy(
+      home.memory_free, time,
+      (home.held * machine_.dram_write_interval + turned * machine_.dram_turn_interval) * kSlices);
+  home.held = 0;
 }
 
 /// The line's index in the slice's cache; an absent line is inserted.
@@ -71,7 +94,7 @@ std::int64_t MemoryGroup::place_for(Slice& slice, const Home& home, std::uint32_
   SectoredCache::Line out_line;
   const std::int64_t place = slice.cache.replace(set, line, out, out_line);
   if (out != SectoredCache::kNoLine && out_line.dirty != 0)
-    write_dram(count_sectors(out_line.dirty), time);
+    write_dram(slice, count_sectors(out_line.dirty), time);
   return place;
 }
 
@@ -90,9 +113,9 @@ double MemoryGroup::read(int partition, const Home& home, std::uint32_t line, st
   if (missing == 0) return std::max(done, double{entry.ready});
   if (home.partition != partition) {
     const double there = (machine_.l2_far_latency - machine_.l2_latency) / 2;
-    done = read(home.partition, home, line, missing, done + there, true) + there;
+    done = cross(misses, read(home.partition, home, line, missing, done + there, true)) + there;
   } else {
-    done = read_dram(misses, done) + machine_.dram_latency - machine_.l2_latency;
+    done = read_dram(here, misses, done) + machine_.dram_latency - machine_.l2_latency;
   }
   entry.valid |= missing;
   entry.ready = std::max(entry.ready, static_cast<float>(done));
@@ -112,11 +135,33 @@ void MemoryGroup::write(int partition, const Home& home, const Request& request,
   entry.valid |= request.sectors;
   if (home.partition != partition) {
     const double there = (machine_.l2_far_latency - machine_.l2_latency) / 2;
-    write(home.partition, home, request, time + there, true);
+    write(home.partition, home, request, cross(count, time) + there, true);
     return;
   }
-  if (atomic && missing != 0) read_dram(count_sectors(missing), time);
+  if (atomic && missing != 0) read_dram(here, count_sectors(missing), time);
   entry.dirty |= request.sectors;
+}
+
+/// The time that an answer waits on its way to an SM, besides the rate of all ways together. Some
+/// ways are longer than others, and the more is on them the longer answers wait: exponentially
+/// distributed here. Lines of 512 adjacent bytes travel together, so that a load of one row waits
+/// once, and a load of eight pieces of rows for the last of eight.
+double MemoryGroup::wait_on_way(const Request& request, int sm) {
+  const double left = std::max(0.0, 1 - (now_ - load_time_) / kLoadCycles);
+  load_ = load_ * left + count_sectors(request.sectors);
+  load_time_ = now_;
+  const double busy = std::min(load_ * machine_.answer_interval * kGroups / kLoadCycles, kMostBusy);
+  const std::uint32_t row = request.line / 4, moment = static_cast<std::uint32_t>(now_) / 64;
+  const double place = mix(row * 31 + static_cast<std::uint32_t>(sm)) / 4294967296.0;
+  const double chance =
+      mix(row + 7919 * moment + 104729 * static_cast<std::uint32_t>(sm)) / 4294967296.0;
+  return machine_.way_spread * (place - 0.5) -
+         machine_.way_wait * busy / (1 - busy) * std::log1p(-chance);
+}
+
+/// Sectors pass between the partitions.
+double MemoryGroup::cross(int sectors, double time) {
+  return occupy(fabric_free_, time, sectors * machine_.fabric_interval * kGroups);
 }
 
 double MemoryGroup::occupy_slice(Slice& slice, double time, double cycles) {
@@ -129,8 +174,13 @@ void MemoryGroup::serve(Request& request, int sm) {
   const int partition = sm % machine_.partitions;
   const double way = machine_.l2_latency / 2;
   now_ = request.time + way;
+  const auto answered = [&] {
+    const double ready = read(partition, home, request.line, request.sectors, now_, false);
+    const double busy = count_sectors(request.sectors) * machine_.answer_interval * kGroups;
+    return occupy(answers_free_, ready, busy) + wait_on_way(request, sm);
+  };
   if (request.kind == Request::Kind::kCopy) {
-    request.done = read(partition, home, request.line, request.sectors, now_, false) + way;
+    request.done = answered() + way;
     return;
   }
   if (request.kind != Request::Kind::kRead) {
@@ -144,9 +194,9 @@ void MemoryGroup::serve(Request& request, int sm) {
     request.done = std::max(before.done, request.time + way);
     return;
   }
-  const double answered = read(partition, home, request.line, request.sectors, now_, false);
-  request.done = answered + way;
-  before = {request.line, request.sectors, partition, request.done, answered + kAnswerCycles};
+  const double end = answered();
+  request.done = end + way;
+  before = {request.line, request.sectors, partition, request.done, end + kAnswerCycles};
 }
 
 }  // namespace tessera::simulator

@@ -1,11 +1,11 @@
 // The L2 and the device memory behind the SMs.
 //
 // Lines are assigned to slices in turn, rotated pseudo-randomly, so that every range of memory
-// spreads evenly. Where the L2 has two partitions each line has its home in one of them; an SM
-// sends requests to the near partition, which fetches lines of the other partition from there and
-// keeps a copy. (An H200's counters show this: a near miss of a line with a far home appears as a
-// request of the other partition, and device memory is read once.) Writes count where they arrive,
-// are passed on to the home, and never miss.
+// spreads evenly. Where the L2 has two partitions each block of 4 KiB has its home in one of them;
+// an SM sends requests to the near partition, which fetches lines of the other partition from there
+// and keeps a copy. (An H200's counters show this: a near miss of a line with a far home appears as
+// a request of the other partition, and device memory is read once.) Writes count where they
+// arrive, are passed on to the home, and never miss.
 //
 // Before the slices of a partition stands NVIDIA's L2 request coalescer: a read of sectors that an
 // SM of the partition has requested, and that the L2 has not answered yet, does not reach the slice
@@ -80,6 +80,10 @@ class MemoryGroup {
   struct Slice {
     SectoredCache cache;
     double free = 0;
+    // Of the channel of the memory behind it.
+    double memory_free = 0;
+    int read = 0;  // sectors since the last turn to writing
+    int held = 0;  // sectors to write
   };
 
   Slice& slice(int partition, int slice) {
@@ -101,19 +105,23 @@ class MemoryGroup {
   }
   double occupy(double& free, double time, double cycles);
   double occupy_slice(Slice& slice, double time, double cycles);
+  double cross(int sectors, double time);
+  double wait_on_way(const Request& request, int sm);
   double read(int partition, const Home& home, std::uint32_t line, std::uint8_t sectors,
               double time, bool far);
   void write(int partition, const Home& home, const Request& request, double time, bool far);
-  double read_dram(int sectors, double time);
-  void write_dram(int sectors, double time);
+  double read_dram(Slice& home, int sectors, double time);
+  void write_dram(Slice& home, int sectors, double time);
   std::int64_t place_for(Slice& slice, const Home& home, std::uint32_t line, double time);
 
   const Machine& machine_;
   int slices_per_group_;
-  std::vector<Slice> slices_;  // [partitions * slices_per_group_]
-  double now_ = 0;             // arrival time of the current request
-  double dram_free_ = 0;
-  std::vector<Asked> asked_;  // open reads, by a hash of their line
+  std::vector<Slice> slices_;        // [partitions * slices_per_group_]
+  double now_ = 0;                   // arrival time of the current request
+  double answers_free_ = 0;          // the way to SMs
+  double load_ = 0, load_time_ = 0;  // sectors answered in the latest cycles, and when it was so
+  double fabric_free_ = 0;           // the way between the partitions
+  std::vector<Asked> asked_;         // open reads, by a hash of their line
   MemoryCounts counts_;
 };
 

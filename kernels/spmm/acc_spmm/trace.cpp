@@ -56,11 +56,14 @@ class StagedTrace final : public AccTrace {
     trace.wait(kElementBoard);
     trace.wait(kIndexBoard);
     trace.issue(length / 4);
-    trace.pause(kPopulationCounts);
+    trace.pause(kPopulationCounts + 2 * kConstantCycles);
     exchange_elements(tile, trace);
     if (tile + 1 <= end) load_elements(tile + 1, trace);
     load_encoding(std::min(tile + 2, end), kIndexBoard, trace);
+    // The machine code has half of its cycles before the last copy, and loads indices behind it.
+    trace.issue(length / 4);
     if (tile + stages_ - 1 <= end) copy(tile + stages_ - 1, step + stages_ - 1, col, trace);
+    if (n_ % 4 == 0) trace.pause(address_cycles(kTileCols / rows_at_once()));
     load_rows(std::min(tile + stages_, end), trace);
     trace.shared(row_windows::kWideReadWavefronts * 2 * groups_);
     trace.complete(begin, length - mmas_);

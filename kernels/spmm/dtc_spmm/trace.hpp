@@ -35,9 +35,6 @@ struct CodeLengths {
   }
 };
 
-/// Cycles until an instruction has loaded a constant to a register (LDC), as from shared memory.
-constexpr int kConstantCycles = 30;
-
 class Trace final : public window16_tile::TileTrace {
  public:
   using TileTrace::TileTrace;
@@ -92,8 +89,12 @@ class Trace final : public window16_tile::TileTrace {
     trace.wait(kCopyBoard);
     synchronize(trace);
     trace.shared(lengths.rounds);
+    // The machine code has a quarter of its cycles before it copies A, and two thirds before rows
+    // of B.
+    trace.issue(length / 4);
     if (launch_.double_buffer && tile + 1 < end) scatter(task, tile + 1, item, trace);
     trace.wait(kRowBoard);
+    if (staged()) trace.issue(length * 2 / 5);
     if (!staged()) load_fragments(tile, item, trace);
     if (staged() && tile + 1 < end) copy_rows(tile + 1, tile + 1 - task.first, item, trace);
     load_row_ids(std::min(tile + 2, end - 1), trace);

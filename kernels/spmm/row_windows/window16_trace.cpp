@@ -102,6 +102,7 @@ void TileTrace::copy_rows(std::int64_t tile, std::int64_t step, const TaskItem& 
       });
     }
   }
+  if (aligned()) trace.pause(address_cycles(kTileCols / at_once));
 }
 
 void TileTrace::store_task(const Task& task, const TaskItem& item, WarpTrace& trace) const {

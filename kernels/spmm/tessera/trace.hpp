@@ -58,14 +58,16 @@ class Trace final : public window16_tile::TileTrace {
     trace.wait(kRowBoard);
     if (task.first + copied < task.last) {
       length += launch_.instructions.copies;
+      trace.issue(length / 4);  // as in the machine code
       copy_rows(task.first + copied, copied, item, trace, stage_board(copied));
       if (task.first + copied + 1 < task.last) load_rows(task.first + copied + 1, trace);
     }
     trace.wait(kElementBoard);
     trace.wait(kBitmapBoard);
+    trace.issue(length / 6);
     load_elements(task, step + 1, trace);
     load_bitmap(task, step + 2, trace);
-    trace.issue(length / 3);
+    trace.issue(length / 6);
     for (int i = 0; i < 2 * lines(); ++i) trace.shared(row_windows::kWideReadWavefronts);
     trace.complete(begin, length);
     if (launch_.prefetch) prefetch(tile, trace);
