@@ -40,6 +40,9 @@ constexpr double kInstructionLatency = 2;
 /// device file has no such numbers.
 constexpr double kFenceLatency = 284, kExchangeLatency = 597;
 
+/// Sectors that a channel of the memory holds before it writes them. Assumed: no probe isolates it.
+constexpr int kHeldSectors = 256;
+
 /// The memory's time for turning between reading and writing, for a sector written, over the time
 /// of writing it; that of an H200, whose copies have 0.89 of the rate of reading and of writing.
 constexpr double kTurnShare = 0.25;
@@ -146,6 +149,7 @@ Machine describe(const Device& device, const WorkDescription& work) {
                        gbps_to_bytes_per_cycle;
   m.dram_read_interval = kSectorBytes / read;
   m.dram_write_interval = kSectorBytes / write;
+  m.dram_held_sectors = kHeldSectors;
   m.dram_turn_interval = kTurnShare * m.dram_write_interval;
   if (device.has("dram_copy_bandwidth")) {
     const double copy = device.value("dram_copy_bandwidth") * gbps_to_bytes_per_cycle;

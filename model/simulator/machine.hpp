@@ -50,6 +50,7 @@ struct Machine {
   double dram_read_interval = 0;   // all channels together, per sector
   double dram_write_interval = 0;  // all channels together, per sector
   double dram_turn_interval = 0;   // the same, more for a sector written after one was read
+  int dram_held_sectors = 1;       // that a channel behind a slice holds before it writes them
 
   // Launches.
   double block_latency = 0;       // cycles from a thread block's end to its successor's start

@@ -1,6 +1,7 @@
 #include "model/simulator/memory.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace tessera::simulator {
@@ -19,8 +20,14 @@ constexpr int kOpenReads = 12;
 /// The cycles over which the used share of the rate of answers is averaged, and its most.
 constexpr double kLoadCycles = 512, kMostBusy = 0.88;
 
-/// Sectors that a channel of the memory holds before it writes them.
-constexpr int kHeldSectors = 256;
+/// Waits of exponential distribution with mean 1, one for each 256th of all chances: a logarithm
+/// for every request would take as long as the rest of it.
+const std::array<float, 256> kWaits = [] {
+  std::array<float, 256> waits;
+  for (std::size_t i = 0; i < waits.size(); ++i)
+    waits[i] = static_cast<float>(-std::log1p(-(static_cast<double>(i) + 0.5) / 256));
+  return waits;
+}();
 
 }  // namespace
 
@@ -77,7 +84,7 @@ double MemoryGroup::read_dram(Slice& home, int sectors, double time) {
 void MemoryGroup::write_dram(Slice& home, int sectors, double time) {
   counts_.dram_write += sectors;
   home.held += sectors;
-  if (home.held < kHeldSectors) return;
+  if (home.held < machine_.dram_held_sectors) return;
   const int turned = std::min(home.held, std::exchange(home.read, 0));
   occupy(
       home.memory_free, time,
@@ -153,10 +160,9 @@ double MemoryGroup::wait_on_way(const Request& request, int sm) {
   const double busy = std::min(load_ * machine_.answer_interval * kGroups / kLoadCycles, kMostBusy);
   const std::uint32_t row = request.line / 4, moment = static_cast<std::uint32_t>(now_) / 64;
   const double place = mix(row * 31 + static_cast<std::uint32_t>(sm)) / 4294967296.0;
-  const double chance =
-      mix(row + 7919 * moment + 104729 * static_cast<std::uint32_t>(sm)) / 4294967296.0;
-  return machine_.way_spread * (place - 0.5) -
-         machine_.way_wait * busy / (1 - busy) * std::log1p(-chance);
+  const std::uint32_t chance = mix(row + 7919 * moment + 104729 * static_cast<std::uint32_t>(sm));
+  return machine_.way_spread * (place - 0.5) +
+         machine_.way_wait * busy / (1 - busy) * kWaits[chance >> 24];
 }
 
 /// Sectors pass between the partitions.

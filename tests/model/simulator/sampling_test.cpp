@@ -26,9 +26,12 @@ Machine small_gpu(const WorkDescription& work) {
   Machine machine = describe(find_device("h200"), work);
   machine.limits.sms = 4;
   machine.l2_bytes = 256 * 1024;
-  for (double* interval : {&machine.slice_interval, &machine.atomic_interval,
-                           &machine.dram_read_interval, &machine.dram_write_interval})
+  for (double* interval :
+       {&machine.slice_interval, &machine.atomic_interval, &machine.answer_interval,
+        &machine.fabric_interval, &machine.dram_read_interval, &machine.dram_write_interval,
+        &machine.dram_turn_interval})
     *interval *= 33;
+  machine.dram_held_sectors /= 33;
   return machine;
 }
 
