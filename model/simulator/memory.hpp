@@ -80,10 +80,10 @@ class MemoryGroup {
   struct Slice {
     SectoredCache cache;
     double free = 0;
-    // Of the channel of the memory behind it.
-    double memory_free = 0;
-    int read = 0;  // sectors since the last turn to writing
-    int held = 0;  // sectors to write
+    // Each slice has a channel of the memory for the lines whose home it is.
+    double memory_free = 0;  // when the channel is free
+    int read = 0;            // sectors since the last turn to writing
+    int held = 0;            // sectors to write
   };
 
   Slice& slice(int partition, int slice) {

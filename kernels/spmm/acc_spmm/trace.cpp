@@ -62,8 +62,10 @@ class StagedTrace final : public AccTrace {
     load_encoding(std::min(tile + 2, end), kIndexBoard, trace);
     // The machine code has half of its cycles before the last copy, and loads indices behind it.
     trace.issue(length / 4);
-    if (tile + stages_ - 1 <= end) copy(tile + stages_ - 1, step + stages_ - 1, col, trace);
-    if (n_ % 4 == 0) trace.pause(address_cycles(kTileCols / rows_at_once()));
+    if (tile + stages_ - 1 <= end) {
+      copy(tile + stages_ - 1, step + stages_ - 1, col, trace);
+      if (n_ % 4 == 0) trace.pause(address_cycles(kTileCols / rows_at_once()));
+    }
     load_rows(std::min(tile + stages_, end), trace);
     trace.shared(row_windows::kWideReadWavefronts * 2 * groups_);
     trace.complete(begin, length - mmas_);

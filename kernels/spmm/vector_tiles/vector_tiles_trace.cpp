@@ -291,8 +291,10 @@ class ProductTrace final : public LaunchTrace {
     if (step < end) load_values(task, step + 1, trace);
     // In the machine code the copies are in the middle, and the index is loaded behind two thirds.
     trace.issue(length / 4);
-    if (ahead <= end) copy(task, ahead, col, trace);
-    if (by_16_bytes()) trace.pause(address_cycles(a_.depth * groups_ * b_bytes_ / 16));
+    if (ahead <= end) {
+      copy(task, ahead, col, trace);
+      if (by_16_bytes()) trace.pause(address_cycles(a_.depth * groups_ * b_bytes_ / 16));
+    }
     trace.issue(length / 6);
     if (ahead + 1 <= end) load_index(task, ahead + 1, trace);
     trace.pause(code_.stalls);
