@@ -163,11 +163,13 @@ void begin(SubmitResult& result, Plan& plan, const SubmitRequest& request,
           result.experiment);
   if (request.count > 0) submission.count = request.count;
   const bool keeps_division = keeps_count && has_every_matrix(*earlier, plan);
+  // Its arguments are evaluated whether it holds or not, and there may be no earlier submission.
+  const std::string running_by =
+      earlier && !keeps_scheduler ? earlier->scheduler : "another division of the matrices";
   require(alive.empty() || (keeps_scheduler && keeps_division),
           "{}: shards of an earlier submission are queued or running (job {}), by {}; wait for "
           "them, or cancel them",
-          result.experiment, jobs_text(alive),
-          keeps_scheduler ? "another division of the matrices" : earlier->scheduler);
+          result.experiment, jobs_text(alive), running_by);
   if (!keeps_scheduler) submission.jobs.clear();  // the other one's ids mean nothing
   submission.scheduler = request.scheduler;
   if (!keeps_division) divide(result, plan, request, recorded);
